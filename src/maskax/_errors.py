@@ -1,0 +1,25 @@
+"""The errors that users meet. Each message names what, where (the user's source line) and what to do instead."""
+
+
+class MaskaxError(Exception):
+    """Base class of every error that maskax raises."""
+
+
+class SpecError(MaskaxError, ValueError):
+    """A shape string, a tree of them, or an array's rank does not fit the arguments."""
+
+
+class ShapeError(MaskaxError, ValueError):
+    """The logical shape of an output is not the declared one."""
+
+
+class SizeError(MaskaxError, ValueError):
+    """A size is missing, unknown, not an integer, or out of the range 0..padded size."""
+
+
+class MissingRuleError(MaskaxError, NotImplementedError):
+    """A primitive in the traced program has no masking rule."""
+
+
+class UnmaskableError(MaskaxError, NotImplementedError):
+    """The program, as written, has no masked form: the message says why and what to write instead."""
