@@ -1,0 +1,260 @@
+"""What a mask is, how it is laid over a tree, and the algebra of masks."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._errors import MaskaxError
+from ._paths import Path, hollow_paths, listed, named_leaves
+
+PyTree = Any
+Entry = Any
+"""One leaf of a mask: a bool, or a boolean array."""
+
+
+class MaskError(MaskaxError, ValueError):
+    """A mask, a pattern or a set of labels does not fit the tree it is for."""
+
+
+def is_entry(leaf: Any) -> bool:
+    """Whether a leaf may stand in a mask: a bool, or an array of booleans (a traced one too)."""
+    return isinstance(leaf, bool | np.bool_) or (
+        isinstance(leaf, np.ndarray | jax.Array) and leaf.dtype == np.bool_
+    )
+
+
+def is_static(entry: Entry) -> bool:
+    """Whether an entry is known for good: a Python or NumPy bool. A `jax.Array` may change from step to step."""
+    return isinstance(entry, bool)
+
+
+def negate(entry: Entry) -> Entry:
+    """Not, of one entry."""
+    return not entry if is_static(entry) else ~entry
+
+
+def is_none(node: Any) -> bool:
+    """Whether a node is `None`."""
+    return node is None
+
+
+def fit(
+    mask: PyTree, tree: PyTree, check: Callable[[Entry, Any, Callable[[], str]], Entry] | None = None
+) -> tuple[list[Entry], jax.tree_util.PyTreeDef]:
+    """Lay a mask over a tree.
+
+    A mask with the tree's structure, or a prefix of it, keeps its own structure. Any other is matched by
+    path, so that a dict fits a FrozenDict, an nnx State or a module with the same names.
+
+    Args:
+        mask: A tree of entries.
+        tree: The tree it is for.
+        check: Called with each entry, the part of the tree under it and a function that gives its path;
+            returns the entry to use, or raises. The default checks for booleans.
+
+    Returns:
+        The entries, and their structure: a prefix of that of `tree`.
+
+    Raises:
+        MaskError: If a leaf has no entry, an entry has no place, or an entry is not boolean or has the wrong
+            shape.
+    """
+    entries, structure, parts = _lay(mask, tree)
+
+    def name(index: int) -> Callable[[], str]:
+        return lambda: named_leaves(structure.unflatten(range(len(entries))))[index].name
+
+    check = check or _check_entry
+    return [check(entry, part, name(i)) for i, (entry, part) in enumerate(zip(entries, parts))], structure
+
+
+def _lay(mask: PyTree, tree: PyTree) -> tuple[list[Entry], jax.tree_util.PyTreeDef, list[PyTree]]:
+    # `None` is first tried as the absence of a parameter (the tree has None there too), then as "nothing
+    # below".
+    for is_leaf in (None, is_none):
+        entries, structure = jax.tree.flatten(mask, is_leaf=is_leaf)
+        try:
+            return entries, structure, structure.flatten_up_to(tree)
+        except (TypeError, ValueError):
+            continue
+    leaves, structure = jax.tree.flatten(tree)
+    return _by_path(mask, tree), structure, leaves
+
+
+def _by_path(mask: PyTree, tree: PyTree) -> list[Entry]:
+    entries = {leaf.path: leaf.value for leaf in named_leaves(mask, is_leaf=is_none)}
+    found, used, faults = [], set(), []
+    for leaf in named_leaves(tree):
+        above = next((path for path in _ancestors(leaf.path) if path in entries), None)
+        if above is None:
+            faults.append(
+                f"{leaf.name!r} ({kind(leaf.value)}) has no entry in the mask, nor has a node above it"
+            )
+        else:
+            used.add(above)
+            found.append(entries[above])
+    # An entry for a place where the tree has no leaf is in order; one for a place that the tree lacks is not.
+    hollow = hollow_paths(tree)
+    for path, entry in entries.items():
+        if path in used or entry is None or any(_nested(path, other) for other in hollow):
+            continue
+        known = sorted({leaf.name for leaf in named_leaves(tree) if leaf.path[: len(path) - 1] == path[:-1]})
+        faults.append(
+            f"{'/'.join(path)!r} is in the mask but not in the tree, which has {listed(known)} there"
+        )
+    if faults:
+        shown = "\n  ".join(faults[:10] + ([f"and {len(faults) - 10} more"] if len(faults) > 10 else []))
+        raise MaskError(
+            f"The mask does not fit the tree:\n  {shown}\n"
+            "Give True or False for each leaf, or for a node above it. mx.tree.select builds such a mask."
+        )
+    return found
+
+
+def _ancestors(path: Path) -> list[Path]:
+    return [path[:length] for length in range(len(path), -1, -1)]
+
+
+def _nested(one: Path, other: Path) -> bool:
+    length = min(len(one), len(other))
+    return one[:length] == other[:length]
+
+
+def _check_entry(entry: Entry, part: PyTree, name: Callable[[], str]) -> Entry:
+    if entry is None:
+        return False
+    if isinstance(entry, bool):
+        return entry
+    if not is_entry(entry):
+        raise MaskError(_not_boolean(name(), entry))
+    if isinstance(entry, np.bool_ | np.ndarray) and entry.ndim == 0:
+        return bool(entry)
+    if entry.ndim:
+        for leaf in jax.tree.leaves(part):
+            shape = np.shape(leaf) if hasattr(leaf, "shape") else None
+            fits = shape is not None and len(shape) == entry.ndim
+            if not fits or any(m not in (1, n) for m, n in zip(entry.shape, shape or ())):
+                raise MaskError(
+                    f"The mask at {name()!r} has shape {list(entry.shape)}, the leaf there is {kind(leaf)}. "
+                    "A boolean array needs as many dimensions as its leaf, each of the leaf's size or 1."
+                )
+    return entry
+
+
+def _not_boolean(name: str, entry: Any) -> str:
+    return f"The mask at {name!r} is {entry!r} ({type(entry).__name__}), not a boolean. Write True or False."
+
+
+def check_boolean(mask: PyTree) -> None:
+    """Raise, with the path, for the first leaf of a mask that is not boolean."""
+    for leaf in jax.tree.leaves(mask):
+        if not is_entry(leaf):
+            bad = next(named for named in named_leaves(mask) if named.value is leaf)
+            raise MaskError(_not_boolean(bad.name, leaf))
+
+
+def kind(leaf: Any) -> str:
+    """A leaf in a few characters: `float32[3,2]` for arrays, the type's name for anything else."""
+    if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+        return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]"
+    return type(leaf).__name__
+
+
+def spread(mask: PyTree, tree: PyTree) -> PyTree:
+    """A mask with exactly the structure of `tree`: an entry for each leaf."""
+    entries, structure = fit(mask, tree)
+    parts = structure.flatten_up_to(tree)
+    each = [entry for entry, part in zip(entries, parts) for _ in jax.tree.leaves(part)]
+    return jax.tree.unflatten(jax.tree.structure(tree), each)
+
+
+def validate(mask: PyTree, tree: PyTree) -> PyTree:
+    """Check that a mask fits a tree, and return it spelled out: one entry for each leaf.
+
+    A mask is a tree of booleans, True for the leaves that are kept (trained, transformed). It has the
+    structure of `tree` or of a prefix of it: one entry may stand for a whole subtree. Containers need not be
+    of the same type, only the names must agree. An entry is `True` or `False`, a scalar boolean `jax.Array`
+    (it may change while a compiled step runs), or a boolean array that says it for each element of one leaf.
+
+    `None` is nothing: in a mask it selects nothing (as False does), in a tree it is no parameter, whatever
+    the mask says there.
+
+    Args:
+        mask: The mask.
+        tree: The tree that it is for, usually parameters.
+
+    Returns:
+        The mask with the structure of `tree`.
+
+    Raises:
+        MaskError: If a leaf has no entry, an entry has no place, or an entry is not boolean or has the wrong
+            shape. The message names the path.
+
+    >>> validate({"encoder": False, "head": True}, {"encoder": {"w": 1.0, "b": 0.0}, "head": {"w": 2.0}})
+    {'encoder': {'b': False, 'w': False}, 'head': {'w': True}}
+    """
+    return spread(mask, tree)
+
+
+def _pairs(masks: Sequence[PyTree]) -> tuple[list[list[Entry]], jax.tree_util.PyTreeDef]:
+    """The masks leaf by leaf, all laid over the finest of them."""
+    plain = [_without_none(mask) for mask in masks]
+    finest = max(plain, key=lambda mask: len(jax.tree.leaves(mask)))
+    return [jax.tree.leaves(spread(mask, finest)) for mask in plain], jax.tree.structure(finest)
+
+
+def _without_none(mask: PyTree) -> PyTree:
+    check_boolean(mask)
+    return jax.tree.map(lambda entry: False if entry is None else entry, mask, is_leaf=is_none)
+
+
+def _and(one: Entry, other: Entry) -> Entry:
+    if is_static(one):
+        return other if one else False
+    if is_static(other):
+        return one if other else False
+    return jnp.logical_and(one, other)
+
+
+def invert(mask: PyTree) -> PyTree:
+    """The mask that keeps what this one does not.
+
+    >>> invert({"w": True, "b": False})
+    {'b': True, 'w': False}
+    """
+    entries, structure = fit(_without_none(mask), mask)
+    return structure.unflatten([negate(entry) for entry in entries])
+
+
+def both(*masks: PyTree) -> PyTree:
+    """The mask that keeps what every one of these keeps.
+
+    >>> both({"w": True, "b": True}, {"w": True, "b": False})
+    {'b': False, 'w': True}
+    """
+    columns, structure = _pairs(masks)
+    merged = columns[0]
+    for column in columns[1:]:
+        merged = [_and(one, other) for one, other in zip(merged, column)]
+    return structure.unflatten(merged)
+
+
+def either(*masks: PyTree) -> PyTree:
+    """The mask that keeps what at least one of these keeps.
+
+    >>> either({"w": True, "b": False}, {"w": False, "b": False})
+    {'b': False, 'w': True}
+    """
+    return invert(both(*(invert(mask) for mask in masks)))
+
+
+def minus(mask: PyTree, other: PyTree) -> PyTree:
+    """The mask that keeps what `mask` keeps and `other` does not.
+
+    >>> minus({"w": True, "b": True}, {"w": False, "b": True})
+    {'b': False, 'w': True}
+    """
+    return both(mask, invert(other))
