@@ -1,3 +1,15 @@
 """Masks for JAX: write a function for one example, run it on padded batches, get exactly the same function."""
 
+from maskax._errors import MaskaxError as MaskaxError
+from maskax._errors import MissingRuleError as MissingRuleError
+from maskax._errors import ShapeError as ShapeError
+from maskax._errors import SizeError as SizeError
+from maskax._errors import SpecError as SpecError
+from maskax._errors import UnmaskableError as UnmaskableError
+from maskax._interpret import register_rule as register_rule
+from maskax._interpret import rules as rules
+from maskax._mask import LogicalShape as LogicalShape
+from maskax._mask import mask as mask
+from maskax._mask import shapecheck as shapecheck
+
 __version__ = "0.1.0"

@@ -5,12 +5,13 @@ code. True always means kept. `None` is nothing: in a mask it selects nothing, i
 """
 
 from ._explain import Explanation, count, explain
-from ._masks import MaskError, both, either, invert, minus, validate
+from ._masks import MaskError, PyTree, both, either, invert, minus, validate
 from ._select import combine, is_mask, ndim, partition, select
 
 __all__ = [
     "Explanation",
     "MaskError",
+    "PyTree",
     "both",
     "combine",
     "count",

@@ -155,5 +155,8 @@ def explain(tree: PyTree, where: Where) -> Explanation:
 
 
 def _row(name: str, leaf: Any, entry: Entry) -> Row:
-    trained = None if isinstance(entry, jax.core.Tracer) else _selected(leaf, entry)
+    try:
+        trained = _selected(leaf, entry)
+    except jax.errors.JAXTypeError:  # the entry is traced
+        trained = None
     return Row(name, kind(leaf), _size(leaf), trained)

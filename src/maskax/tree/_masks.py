@@ -8,11 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._errors import MaskaxError
-from ._paths import Path, hollow_paths, listed, named_leaves
+from ._paths import Leaf, Path, hollow_paths, listed, named_leaves
 
 PyTree = Any
 Entry = Any
 """One leaf of a mask: a bool, or a boolean array."""
+Structure = Any
+"""A `jax.tree_util.PyTreeDef`."""
+Check = Callable[[Entry, PyTree, Callable[[], str]], Entry]
 
 
 class MaskError(MaskaxError, ValueError):
@@ -27,7 +30,7 @@ def is_entry(leaf: Any) -> bool:
 
 
 def is_static(entry: Entry) -> bool:
-    """Whether an entry is known for good: a Python or NumPy bool. A `jax.Array` may change from step to step."""
+    """Whether an entry is known for good: a plain bool. A `jax.Array` may change from step to step."""
     return isinstance(entry, bool)
 
 
@@ -41,9 +44,7 @@ def is_none(node: Any) -> bool:
     return node is None
 
 
-def fit(
-    mask: PyTree, tree: PyTree, check: Callable[[Entry, Any, Callable[[], str]], Entry] | None = None
-) -> tuple[list[Entry], jax.tree_util.PyTreeDef]:
+def fit(mask: PyTree, tree: PyTree, check: Check | None = None) -> tuple[list[Entry], Structure]:
     """Lay a mask over a tree.
 
     A mask with the tree's structure, or a prefix of it, keeps its own structure. Any other is matched by
@@ -53,35 +54,34 @@ def fit(
         mask: A tree of entries.
         tree: The tree it is for.
         check: Called with each entry, the part of the tree under it and a function that gives its path;
-            returns the entry to use, or raises. The default checks for booleans.
+            returns the entry to use, or raises. The default checks for booleans of the right shape.
 
     Returns:
         The entries, and their structure: a prefix of that of `tree`.
 
     Raises:
-        MaskError: If a leaf has no entry, an entry has no place, or an entry is not boolean or has the wrong
-            shape.
+        MaskError: If a leaf has no entry, an entry has no place, or `check` raises it.
     """
-    entries, structure, parts = _lay(mask, tree)
-
-    def name(index: int) -> Callable[[], str]:
-        return lambda: named_leaves(structure.unflatten(range(len(entries))))[index].name
-
+    entries, structure, parts, names = _lay(mask, tree)
     check = check or _check_entry
-    return [check(entry, part, name(i)) for i, (entry, part) in enumerate(zip(entries, parts))], structure
+    checked = [
+        check(entry, part, lambda i=i: names()[i].name) for i, (entry, part) in enumerate(zip(entries, parts))
+    ]
+    return checked, structure
 
 
-def _lay(mask: PyTree, tree: PyTree) -> tuple[list[Entry], jax.tree_util.PyTreeDef, list[PyTree]]:
-    # `None` is first tried as the absence of a parameter (the tree has None there too), then as "nothing
-    # below".
+def _lay(mask: PyTree, tree: PyTree) -> tuple[list[Entry], Structure, list[PyTree], Callable[[], list[Leaf]]]:
+    # `None` is first tried as the absence of a parameter (the tree has None there too), then as "selects
+    # nothing below".
     for is_leaf in (None, is_none):
         entries, structure = jax.tree.flatten(mask, is_leaf=is_leaf)
         try:
-            return entries, structure, structure.flatten_up_to(tree)
+            parts = structure.flatten_up_to(tree)
         except (TypeError, ValueError):
             continue
+        return entries, structure, parts, lambda is_leaf=is_leaf: named_leaves(mask, is_leaf)
     leaves, structure = jax.tree.flatten(tree)
-    return _by_path(mask, tree), structure, leaves
+    return _by_path(mask, tree), structure, leaves, lambda: named_leaves(tree)
 
 
 def _by_path(mask: PyTree, tree: PyTree) -> list[Entry]:
@@ -124,24 +124,27 @@ def _nested(one: Path, other: Path) -> bool:
 
 
 def _check_entry(entry: Entry, part: PyTree, name: Callable[[], str]) -> Entry:
-    if entry is None:
-        return False
+    entry = _boolean(entry, part, name)
+    if is_static(entry) or entry.ndim == 0:
+        return entry
+    for leaf in jax.tree.leaves(part):
+        shape = getattr(leaf, "shape", ())
+        if len(shape) != entry.ndim or any(m not in (1, n) for m, n in zip(entry.shape, shape)):
+            raise MaskError(
+                f"The mask at {name()!r} has shape {list(entry.shape)}, the leaf there is {kind(leaf)}. "
+                "A boolean array needs as many dimensions as its leaf, each of the leaf's size or 1."
+            )
+    return entry
+
+
+def _boolean(entry: Entry, part: PyTree, name: Callable[[], str]) -> Entry:
     if isinstance(entry, bool):
         return entry
+    if entry is None:
+        return False
     if not is_entry(entry):
         raise MaskError(_not_boolean(name(), entry))
-    if isinstance(entry, np.bool_ | np.ndarray) and entry.ndim == 0:
-        return bool(entry)
-    if entry.ndim:
-        for leaf in jax.tree.leaves(part):
-            shape = np.shape(leaf) if hasattr(leaf, "shape") else None
-            fits = shape is not None and len(shape) == entry.ndim
-            if not fits or any(m not in (1, n) for m, n in zip(entry.shape, shape or ())):
-                raise MaskError(
-                    f"The mask at {name()!r} has shape {list(entry.shape)}, the leaf there is {kind(leaf)}. "
-                    "A boolean array needs as many dimensions as its leaf, each of the leaf's size or 1."
-                )
-    return entry
+    return bool(entry) if isinstance(entry, np.bool_ | np.ndarray) and entry.ndim == 0 else entry
 
 
 def _not_boolean(name: str, entry: Any) -> str:
@@ -163,9 +166,9 @@ def kind(leaf: Any) -> str:
     return type(leaf).__name__
 
 
-def spread(mask: PyTree, tree: PyTree) -> PyTree:
+def spread(mask: PyTree, tree: PyTree, check: Check | None = None) -> PyTree:
     """A mask with exactly the structure of `tree`: an entry for each leaf."""
-    entries, structure = fit(mask, tree)
+    entries, structure = fit(mask, tree, check)
     parts = structure.flatten_up_to(tree)
     each = [entry for entry, part in zip(entries, parts) for _ in jax.tree.leaves(part)]
     return jax.tree.unflatten(jax.tree.structure(tree), each)
@@ -199,16 +202,23 @@ def validate(mask: PyTree, tree: PyTree) -> PyTree:
     return spread(mask, tree)
 
 
-def _pairs(masks: Sequence[PyTree]) -> tuple[list[list[Entry]], jax.tree_util.PyTreeDef]:
-    """The masks leaf by leaf, all laid over the finest of them."""
-    plain = [_without_none(mask) for mask in masks]
+def _columns(masks: Sequence[PyTree]) -> tuple[list[list[Entry]], Structure]:
+    """The masks entry by entry, all laid over the finest of them."""
+    plain = [_plain(mask) for mask in masks]
     finest = max(plain, key=lambda mask: len(jax.tree.leaves(mask)))
-    return [jax.tree.leaves(spread(mask, finest)) for mask in plain], jax.tree.structure(finest)
+    return [jax.tree.leaves(spread(mask, finest, _boolean)) for mask in plain], jax.tree.structure(finest)
 
 
-def _without_none(mask: PyTree) -> PyTree:
-    check_boolean(mask)
-    return jax.tree.map(lambda entry: False if entry is None else entry, mask, is_leaf=is_none)
+def _plain(mask: PyTree) -> PyTree:
+    """A mask with False for None, and an error for what is not boolean."""
+    entries, structure = jax.tree.flatten(mask, is_leaf=is_none)
+
+    def name(index: int) -> str:
+        return named_leaves(mask, is_none)[index].name
+
+    return structure.unflatten(
+        [_boolean(entry, None, lambda i=i: name(i)) for i, entry in enumerate(entries)]
+    )
 
 
 def _and(one: Entry, other: Entry) -> Entry:
@@ -225,8 +235,7 @@ def invert(mask: PyTree) -> PyTree:
     >>> invert({"w": True, "b": False})
     {'b': True, 'w': False}
     """
-    entries, structure = fit(_without_none(mask), mask)
-    return structure.unflatten([negate(entry) for entry in entries])
+    return jax.tree.map(negate, _plain(mask))
 
 
 def both(*masks: PyTree) -> PyTree:
@@ -235,7 +244,7 @@ def both(*masks: PyTree) -> PyTree:
     >>> both({"w": True, "b": True}, {"w": True, "b": False})
     {'b': False, 'w': True}
     """
-    columns, structure = _pairs(masks)
+    columns, structure = _columns(masks)
     merged = columns[0]
     for column in columns[1:]:
         merged = [_and(one, other) for one, other in zip(merged, column)]

@@ -79,7 +79,7 @@ def near_misses(pattern: str, names: Sequence[str]) -> str:
     return f"Near it: {listed(close)}." if close else f"The paths are {listed(names)}."
 
 
-def listed(names: Sequence[str], limit: int = 5) -> str:
+def listed(names: Sequence[Any], limit: int = 5) -> str:
     """Up to `limit` names, quoted, and how many more there are."""
     shown = ", ".join(repr(name) for name in names[:limit]) or "none"
     return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"

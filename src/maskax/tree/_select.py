@@ -145,7 +145,7 @@ def _by_predicate(tree: PyTree, predicate: Callable[[str, Any], Any]) -> list[An
     except TypeError as error:
         raise MaskError(
             "A predicate takes two arguments, the path (a string) and the leaf. "
-            "A function of the whole tree goes to mask_fn= in mx.optim; here, call it first: select(tree, fn(tree))."
+            "A function of the whole tree is for mask_fn= in mx.optim; here, call it: select(tree, fn(tree))."
         ) from error
     except ValueError:  # no signature to be had, as for some built-in functions
         pass

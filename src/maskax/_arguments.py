@@ -1,0 +1,198 @@
+"""What a masked function is called with: arrays matched with shape strings, and sizes checked."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import checkify
+from jax.tree_util import keystr, tree_flatten_with_path
+
+from maskax import _compat
+from maskax._errors import SizeError, SpecError
+from maskax._interpret import Padded, select
+from maskax._shapes import Dim, Scope, Sizes
+
+
+@dataclasses.dataclass
+class Argument:
+    """One leaf of the arguments.
+
+    Attributes:
+        where: its path, for errors: `args[0]['query']`.
+        spec: its shape string; `None` if nothing in it is ragged.
+        value: the array, or any object that is handed through untouched.
+        dims: its logical shape.
+    """
+
+    where: str
+    spec: str | None
+    value: Any
+    dims: tuple[Dim, ...] = ()
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is traced; other leaves (functions, strings) are constants of the program."""
+        return hasattr(self.value, "shape") and hasattr(self.value, "dtype")
+
+    @property
+    def struct(self) -> jax.ShapeDtypeStruct:
+        """What to trace with."""
+        weak = getattr(self.value, "weak_type", False)
+        return jax.ShapeDtypeStruct(self.dims, self.value.dtype, weak_type=weak)
+
+    def parse(self, scope: Scope) -> None:
+        """Reads the shape string."""
+        if not self.is_array:
+            if self.spec is not None:
+                raise SpecError(f"{self.where} has the shape string {self.spec!r} but is not an array: {self.value!r}.")
+        elif self.spec is None:
+            self.dims = self.value.shape
+        else:
+            self.dims = scope.parse(self.spec, self.value.shape, self.where)
+
+    def clean(self, sizes: Sizes) -> Padded:
+        """The array at its padded shape with 0 in the padding, whatever was there."""
+        data = self.value
+        for axis, dim in enumerate(self.dims):
+            if sizes.is_ragged(dim) and data.shape[axis] != sizes.bound(dim):
+                data = jax.lax.slice_in_dim(data, 0, sizes.bound(dim), axis=axis)
+        keep = sizes.keep(self.dims)
+        return Padded(data) if keep is None else Padded(select(keep, data, 0), pad=0, raw=data)
+
+
+def match(args: Any, in_shapes: Any) -> tuple[list[Argument], Any]:
+    """Pairs every leaf of `args` with its shape string; also returns the tree that the leaves came from."""
+    if not isinstance(args, Sequence) or isinstance(args, str):
+        raise SpecError(
+            f"args: the arguments must be given as a list or tuple, not as {type(args).__name__}: masked([x], dict(n=3))."
+        )
+    args = tuple(args)
+    paths, tree = tree_flatten_with_path(args)
+    specs = broadcast_specs(in_shapes, args, "in_shapes", "args")
+    arguments = []
+    for (path, value), spec in zip(paths, specs):
+        if isinstance(value, bool | int | float | complex | np.generic | list):
+            value = jnp.asarray(value)
+        arguments.append(Argument(f"args{keystr(path)}", spec, value))
+    return arguments, tree
+
+
+def broadcast_specs(specs: Any, tree: Any, name: str, against: str) -> list[str | None]:
+    """One shape string, or `None`, per leaf of `tree`, of which `specs` is a prefix."""
+    is_spec = lambda s: s is None or isinstance(s, str)
+    if isinstance(specs, list) and isinstance(tree, tuple):
+        specs = tuple(specs)
+    for path, spec in tree_flatten_with_path(specs, is_leaf=is_spec)[0]:
+        if not is_spec(spec):
+            raise SpecError(f"{name}{keystr(path)} must be a shape string such as 'n, _' or None, not {spec!r}.")
+    try:
+        full = jax.tree.broadcast(specs, tree, is_leaf=is_spec)
+    except (ValueError, TypeError, KeyError):
+        shown = jax.tree.map(lambda _: "*", tree)
+        raise SpecError(
+            f"{name} does not have the structure of {against}.\n  {name}: {specs!r}\n  {against}: {shown!r}\n"
+            f"  Give one shape string per array, or one string or None for a whole part of {against}."
+        ) from None
+    return jax.tree.leaves(full, is_leaf=is_spec)
+
+
+def check_sizes(sizes: Mapping[str, Any], limits: Mapping[str, Dim], scope: Scope, arguments: Sequence[Argument]) -> dict[str, Any]:
+    """The true size of each variable, an integer scalar within 0..limit.
+
+    Raises:
+        SizeError: a size is missing, unknown, not an integer scalar, or (where its value can be looked at) out of range.
+    """
+    known = {scope.name(name): name for name in limits}
+    origin = {name: a for a in reversed(arguments) for dim in a.dims for name in _compat.variables(dim)}
+    if missing := sorted(known.keys() - sizes.keys()):
+        argument = origin[known[missing[0]]]
+        raise SizeError(
+            f"sizes: no size is given for {missing[0]!r}, which {argument.where} has in {argument.spec!r}. "
+            f"Given: {_listed(sizes)}."
+        )
+    if unknown := sorted(sizes.keys() - known.keys()):
+        raise SizeError(
+            f"sizes: there is no dimension {unknown[0]!r} in in_shapes; its dimensions are {_listed(known)}."
+        )
+    values = {}
+    for name, variable in known.items():
+        argument, limit = origin[variable], limits[variable]
+        value = sizes[name]
+        dtype = getattr(value, "dtype", None) or np.asarray(value).dtype
+        if np.ndim(value) != 0 or not jnp.issubdtype(dtype, np.integer):
+            raise SizeError(
+                f"sizes[{name!r}] must be an integer scalar, not {dtype}{list(np.shape(value))}. "
+                "For a batch, map over arrays and sizes: jax.vmap(masked)([xs], dict(n=lengths))."
+            )
+
+        def explain(value: Any, row: str, name: str = name, argument: Argument = argument, limit: Dim = limit) -> str:
+            return (
+                f"sizes[{name!r}]{row} is {value}, out of range: {argument.where} with the shape {argument.spec!r} is "
+                f"padded to {_text(argument.value.shape)}, so {name!r} runs from 0 to {limit}."
+            )
+
+        values[variable] = _within(value, 0, limit, explain)
+    return values
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(map(repr, names)) or "none"
+
+
+def _text(shape: Sequence[Any]) -> str:
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def check_constraints(constraints: Sequence[str], sizes: Sizes) -> None:
+    """Checks that the sizes of this call keep the constraints that the program was traced under.
+
+    Raises:
+        SizeError: one does not hold.
+    """
+    for constraint in constraints:
+        left, relation, right = re.split("(>=|<=|==)", constraint)
+        a, b = (sizes.value(sizes.scope.parse(side, None, "constraints")[0]) for side in (left, right))
+        low, high = {">=": (0, None), "<=": (None, 0), "==": (0, 0)}[relation]
+
+        def explain(value: Any, row: str, constraint: str = constraint) -> str:
+            return f"sizes: the constraint {constraint!r} does not hold{f' in row {row}' if row else ''}."
+
+        _within(a - b, low, high, explain)
+
+
+def _within(value: Any, low: Dim | None, high: Dim | None, explain: Callable[[Any, str], str]) -> Any:
+    """`value`, of any integer dtype, within `low..high` and in the dtype of dimensions.
+
+    Concrete values are checked at once, also inside an eager `vmap`. Traced ones are clamped, under a `debug_check` that
+    costs nothing unless the caller uses checkify.
+    """
+
+    def outside(v: Any) -> Any:
+        below = False if low is None else v < low
+        return below if high is None else below | (v > high)
+
+    def checked(v: Any) -> Any:
+        if not _compat.is_concrete(v):
+            return watched(v)
+        rows = np.argwhere(outside(np.asarray(v).astype(object)))
+        if len(rows):
+            row = "".join(f"[{i}]" for i in rows[0])
+            raise SizeError(explain(np.asarray(v)[tuple(rows[0])], row))
+        return v
+
+    # The batching rule sees the sizes of all rows, and they are concrete there when the vmap is not under a jit.
+    watched = jax.custom_batching.custom_vmap(lambda v: v)
+    watched.def_vmap(lambda _, batched, v: (checked(v), batched[0]))
+
+    value = checked(value)
+    dtype = _compat.dimension_dtype()
+    if not _compat.is_concrete(value):
+        narrow = jnp.iinfo(value.dtype).bits < 64
+        wide = value.astype(dtype) if narrow and value.dtype != jnp.uint32 else value
+        checkify.debug_check(jnp.logical_not(outside(wide)), explain("{size}", ""), size=wide)
+        value = jnp.clip(wide, low, high)
+    return jnp.asarray(value, dtype)

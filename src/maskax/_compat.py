@@ -1,0 +1,211 @@
+"""The only file that imports `jax._src` or knows how JAX versions differ.
+
+Everything else in maskax is written against JAX's public API and these few functions. Each one says which private
+name it needs and, where versions differ, which version spells it how.
+"""
+
+import contextlib
+import os
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+from jax._src import core, source_info_util
+from jax._src.custom_derivatives import SymbolicZero
+from jax._src.export import shape_poly
+
+# Our own frames are not the user's: errors and profiles name the line in the masked function.
+source_info_util.register_exclusion(os.path.dirname(__file__))
+
+InconclusiveDimension = core.InconclusiveDimensionOperation
+
+
+# --- dimension expressions ---------------------------------------------------------------------------------------
+
+
+def max_dim(*dims: Any) -> Any:
+    """Maximum of dimensions that may be symbolic; an int where the comparison can be decided."""
+    result, *rest = dims
+    for dim in rest:
+        result = core.max_dim(result, dim)
+    return result
+
+
+def variables(dim: Any) -> frozenset[str]:
+    """Names of the dimension variables in `dim`; empty for an int."""
+    return frozenset(dim._get_vars()) if jax.export.is_symbolic_dim(dim) else frozenset()
+
+
+def evaluate_dim(dim: Any, env: Callable[[str], Any], maximum: Callable, minimum: Callable) -> Any:
+    """Evaluates a dimension expression with `+ * // %`, `maximum` and `minimum` of whatever `env` returns.
+
+    One walk serves ints, NumPy grids, intervals and traced scalars. (JAX's own evaluator only knows the last.)
+    """
+    if not jax.export.is_symbolic_dim(dim):
+        return dim
+
+    def operand(d: Any) -> Any:
+        return evaluate_dim(d, env, maximum, minimum)
+
+    def factor(f: Any) -> Any:
+        if f.var is not None:
+            return env(f.var)
+        a, b = map(operand, f.operands)
+        match f.operation:
+            case shape_poly._DimFactor.FLOORDIV:
+                return a // b
+            case shape_poly._DimFactor.MOD:
+                return a % b
+            case shape_poly._DimFactor.MAX:
+                return maximum(a, b)
+            case shape_poly._DimFactor.MIN:
+                return minimum(a, b)
+        raise NotImplementedError(f"dimension operation {f.operation!r}")
+
+    total: Any = 0
+    for term, coefficient in dim._sorted_terms:
+        value: Any = coefficient
+        for f, exponent in term._factors:
+            for base in [factor(f)] * exponent:
+                value = base * value
+        total = value + total
+    return total
+
+
+def linear_parts(dim: Any) -> tuple[str, int, Any] | None:
+    """`(name, a, b)` if `dim` is `a * name + b` with one variable and ints `a`, `b`; else `None`."""
+    names = variables(dim)
+    if len(names) != 1:
+        return None
+    (name,) = names
+    a, b = 0, 0
+    for term, coefficient in dim._sorted_terms:
+        match term._factors:
+            case []| ():
+                b = coefficient
+            case [(f, 1)] if f.var is not None:
+                a = coefficient
+            case _:
+                return None
+    return name, a, b
+
+
+def add_constraints(scope: jax.export.SymbolicScope, constraints: Sequence[str]) -> None:
+    """Adds constraints to a scope in use: nested masks share their caller's scope, since scopes never mix."""
+    for constraint in constraints:
+        scope._parse_and_process_explicit_constraint(constraint)
+    scope._bounds_cache.clear()
+    scope._decision_initial_state = None
+
+
+# --- programs ----------------------------------------------------------------------------------------------------
+
+
+def open_jaxpr(jaxpr: Any) -> tuple[Any, Sequence[Any]]:
+    """`(jaxpr, consts)`; JAX 0.10 has `ClosedJaxpr`, JAX 0.11 merged it into `Jaxpr`."""
+    return getattr(jaxpr, "jaxpr", jaxpr), getattr(jaxpr, "consts", ())
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Whether a parameter of an equation is a program."""
+    return hasattr(value, "eqns")
+
+
+def is_literal(atom: Any) -> bool:
+    """Whether an equation's operand is a constant written into the program."""
+    return isinstance(atom, core.Literal)
+
+
+def is_dropped(var: Any) -> bool:
+    """Whether an equation's result is never used."""
+    return isinstance(var, core.DropVar)
+
+
+def is_concrete(value: Any) -> bool:
+    """Whether a value's numbers can be looked at now."""
+    return core.is_concrete(value)
+
+
+def dimension_dtype() -> Any:
+    """The dtype in which JAX computes with dimensions: int32, or int64 under x64."""
+    return core.dim_value_dtype()
+
+
+def source_line() -> str:
+    """The user's line that made the equation being interpreted (see `blame`): `model.py:41 (pool)`."""
+    frame = source_info_util.user_frame(source_info_util.current().traceback)
+    if frame is None:
+        return "an unknown line"
+    return f"{frame.file_name.rsplit('/', 1)[-1]}:{frame.start_line} ({frame.function_name})"
+
+
+def user_line(error: BaseException) -> str:
+    """The user's innermost line in an error's traceback."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if source_info_util.is_user_filename(f.filename)]
+    if not frames:
+        return "an unknown line"
+    return f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno} ({frames[-1].name})"
+
+
+@contextlib.contextmanager
+def blame(eqn: Any) -> Iterator[None]:
+    """Operations emitted inside carry the name stack and source line of `eqn`, as under `jax.core.eval_jaxpr`.
+
+    Equations inside a jitted function of JAX's own have no line of the user's; the line of its call is kept.
+    """
+    name_stack = source_info_util.current_name_stack() + eqn.source_info.name_stack
+    own = eqn.source_info.traceback
+    known = own is not None and source_info_util.user_frame(own) is not None
+    with source_info_util.user_context(own if known else source_info_util.current().traceback, name_stack=name_stack):
+        yield
+
+
+def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
+    """Number of constants and of carries of a scan; `ft_in` since JAX 0.11, `num_consts`/`num_carry` before."""
+    if "num_carry" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(consts), len(carry)
+
+
+# --- derivatives that the user defined ---------------------------------------------------------------------------
+
+
+def custom_jvp_rule(params: Mapping[str, Any], tangents: Sequence[Any]) -> tuple[Any, Sequence[Any], list, list[bool]]:
+    """The user's JVP as a program: `(jaxpr, consts, nonzero tangents, which output tangents are zero)`."""
+    zeros = [type(t) is SymbolicZero for t in tangents]
+    jaxpr, consts, out_zeros = params["jvp_jaxpr_fun"].call_wrapped(*zeros)
+    return jaxpr, consts, [t for t, zero in zip(tangents, zeros) if not zero], out_zeros
+
+
+def symbolic_zero_like(primal: Any) -> Any:
+    """The tangent of `primal` that is known to be zero."""
+    return SymbolicZero(core.get_aval(primal).to_tangent_aval())
+
+
+def custom_vjp_forward(params: Mapping[str, Any], perturbed: Sequence[bool]) -> tuple[Any, Sequence[Any]]:
+    """The user's forward rule as a program `(jaxpr, consts)`: residuals first, then the outputs."""
+    return params["fwd_jaxpr_thunk"].call_wrapped(*perturbed)
+
+
+def custom_vjp_residuals(params: Mapping[str, Any]) -> tuple[int, list[int | None]]:
+    """Number of outputs, and per residual the operand that it is a copy of (those are not returned again)."""
+    out_tree, _, forwards = params["out_trees"]()
+    return out_tree.num_leaves, list(forwards)
+
+
+def custom_vjp_backward(params: Mapping[str, Any]) -> Callable[..., Sequence[Any]]:
+    """The user's backward rule as a plain function `(*residuals, *cotangents) -> cotangents` (`None` where zero)."""
+
+    def backward(*args: Any) -> list[Any]:
+        out = params["bwd"].call_wrapped(*args)
+        cotangents = out[0] if isinstance(out, tuple) and len(out) == 2 and _is_log(out[1]) else out
+        return [None if type(c).__name__ == "Zero" else c for c in cotangents]
+
+    return backward
+
+
+def _is_log(value: Any) -> bool:
+    # JAX 0.12's backward rules return `(cotangents, logs)`.
+    return value is None or isinstance(value, dict)

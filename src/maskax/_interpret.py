@@ -1,0 +1,290 @@
+"""The engine: runs a program that was traced at symbolic sizes on padded arrays, one rule per primitive.
+
+The environment holds padded arrays; the logical shapes are the avals of the program's equations, so nothing is carried
+by hand. What is emitted is ordinary JAX code at static shapes: every transform composes with it.
+
+Two things hold for every value in the environment. Its array has exactly the bound of its logical shape, and what lies
+in its padding is finite and never depends on the padding of the caller's arrays.
+"""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from maskax import _compat
+from maskax._errors import MissingRuleError, UnmaskableError
+from maskax._shapes import Dim, Sizes
+
+RULES: dict[str, Callable[..., Any]] = {}
+"""Masking rule per primitive name. Names are what JAX prints in a jaxpr; they change less than where objects live."""
+
+
+def rule(*primitives: str, **options: Any) -> Callable[[Callable], Callable]:
+    """Registers the decorated function as the masking rule of some primitives.
+
+    A rule is called as `rule(ctx, *operands, **params, **options)` and returns the padded result: an array, or a
+    `Padded` when it knows what lies in the padding; a sequence of these for a primitive of several results.
+    """
+
+    def register(function: Callable) -> Callable:
+        for name in primitives:
+            RULES[name] = functools.partial(function, **options) if options else function
+        return function
+
+    return register
+
+
+def register_rule(primitive: Any, function: Callable | None = None) -> Any:
+    """Registers a masking rule for a primitive of your own, or replaces one of ours.
+
+    Args:
+        primitive: the primitive, or its name as it stands in a jaxpr.
+        function: `rule(ctx, *operands, **params)`, which returns the padded result (a sequence of them for a primitive
+            of several results). Left out, `register_rule` is a decorator. An `Operand` has `.data` (the padded array),
+            `.shape` (its logical shape) and `.fill(value, axes)`; `ctx.bind(*arrays, **changes)` applies the primitive.
+
+    Returns:
+        The function, or a decorator that returns it.
+
+    Example:
+        >>> import maskax as mx
+        >>> @mx.register_rule("my_sum_of_squares")
+        ... def my_sum_of_squares(ctx, x, *, axes, **_):
+        ...     return ctx.bind(x.fill(0, axes))
+        >>> mx.rules()["my_sum_of_squares"].__name__
+        'my_sum_of_squares'
+    """
+    if function is None:
+        return lambda f: register_rule(primitive, f)
+    RULES[getattr(primitive, "name", primitive)] = function
+    return function
+
+
+def rules() -> dict[str, Callable[..., Any]]:
+    """All masking rules by the name of their primitive.
+
+    Example:
+        >>> import maskax as mx
+        >>> "dot_general" in mx.rules()
+        True
+    """
+    return dict(RULES)
+
+
+class Padded(NamedTuple):
+    """A padded array.
+
+    Attributes:
+        data: the array; its padding is finite.
+        pad: what is known to lie in the padding of every axis, or `None`.
+        raw: the array that `data` was filled from, if any. Filling again starts from it: XLA does not merge selects.
+        dim: the dimension that a scalar is the run-time value of, if any.
+    """
+
+    data: Any
+    pad: Any = None
+    raw: Any = None
+    dim: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Operand:
+    """One operand of one equation: a padded array seen at its logical shape."""
+
+    value: Padded
+    aval: Any
+    sizes: Sizes
+
+    @property
+    def data(self) -> Any:
+        """The padded array."""
+        return self.value.data
+
+    @property
+    def pad(self) -> Any:
+        """What is known to lie in the padding, or `None`."""
+        return self.value.pad
+
+    @property
+    def shape(self) -> tuple[Dim, ...]:
+        """The logical shape."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype."""
+        return self.aval.dtype
+
+    @property
+    def ragged(self) -> tuple[int, ...]:
+        """The axes that have padding."""
+        return self.sizes.ragged_axes(self.shape)
+
+    def keep(self, axes: Sequence[int] | None = None) -> Any:
+        """Boolean mask, broadcastable to the array: true where real. `None` if no axis of `axes` has padding."""
+        return self.sizes.keep(self.shape, axes)
+
+    def fill(self, value: Any, axes: Sequence[int] | None = None) -> Any:
+        """The array with `value` in the padding of `axes` (default: of every axis)."""
+        axes = [axis for axis in self.ragged if axes is None or axis in axes]
+        if not axes or known_equal(self.pad, value):
+            return self.data
+        whole = len(axes) == len(self.ragged)
+        source = self.value.raw if whole and self.value.raw is not None else self.data
+        return select(self.keep(axes), source, value)
+
+    def safe(self, value: Any) -> Any:
+        """The array with `value` wherever the result will not be used: in padding and on steps past a row's end."""
+        if self.sizes.alive is None:
+            return self.fill(value)
+        mask = self.keep()
+        mask = self.sizes.alive if mask is None else mask & self.sizes.alive
+        return select(mask, self.data, value)
+
+
+def known_equal(pad: Any, value: Any) -> bool:
+    """Whether padding known to hold `pad` already holds `value`."""
+    return pad is not None and np.ndim(value) == 0 and not isinstance(value, jax.core.Tracer) and bool(pad == value)
+
+
+def select(mask: Any, data: Any, value: Any) -> Any:
+    """`data` where `mask`, else the scalar `value`; for typed PRNG keys, the key whose data is all zeros."""
+    if jnp.issubdtype(data.dtype, jax.dtypes.prng_key):
+        fill = jax.random.wrap_key_data(jnp.zeros_like(jax.random.key_data(data)), impl=jax.random.key_impl(data))
+    else:
+        fill = jax.lax.full_like(data, value, shape=()) if np.ndim(value) == 0 else value
+    return jax.lax.select_n(
+        jnp.broadcast_to(mask, data.shape), jnp.broadcast_to(fill, data.shape).astype(data.dtype), data
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """One equation, as its rule sees it."""
+
+    eqn: Any
+    sizes: Sizes
+
+    @property
+    def out_shape(self) -> tuple[Dim, ...]:
+        """Logical shape of the (first) result."""
+        return self.eqn.outvars[0].aval.shape
+
+    @property
+    def out_shapes(self) -> list[tuple[Dim, ...]]:
+        """Logical shapes of all results."""
+        return [var.aval.shape for var in self.eqn.outvars]
+
+    @property
+    def padded_out(self) -> tuple[Dim, ...]:
+        """Padded shape of the (first) result, which the rule must deliver exactly."""
+        return self.padded(self.out_shape)
+
+    def padded(self, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+        """The padded shape of a logical one."""
+        return self.sizes.padded(shape)
+
+    def true(self, dim: Dim) -> Any:
+        """The run-time size of a dimension: an int, or an integer scalar of at least 0."""
+        return self.sizes.true(dim)
+
+    def is_ragged(self, *dims: Dim) -> bool:
+        """Whether any of the dimensions is only known at run time."""
+        return any(map(self.sizes.is_ragged, dims))
+
+    def bind(self, *arrays: Any, **changes: Any) -> Any:
+        """Applies this equation's primitive, with its own parameters but for the `changes`."""
+        return self.eqn.primitive.bind(*arrays, **(self.eqn.params | changes))
+
+    def interpret(self, jaxpr: Any, *values: Any, sizes: Sizes | None = None) -> list[Padded]:
+        """Runs a program found in this equation's parameters on padded values."""
+        jaxpr, consts = _compat.open_jaxpr(jaxpr)
+        return interpret(jaxpr, consts, values, sizes or self.sizes)
+
+    def unmaskable(self, why: str, instead: str) -> UnmaskableError:
+        """An error for a use of this primitive that has no masked form."""
+        return UnmaskableError(f"{_headline(self.eqn, self.sizes)}\n  {why}\n  {instead}")
+
+
+def interpret(jaxpr: Any, consts: Sequence[Any], values: Sequence[Any], sizes: Sizes) -> list[Padded]:
+    """Evaluates `jaxpr` on padded values.
+
+    Args:
+        jaxpr: a program whose avals are logical shapes.
+        consts: the arrays it closes over; nothing in them is ragged.
+        values: a `Padded`, or an array of which nothing is known, per input.
+        sizes: the dimension variables.
+
+    Returns:
+        One `Padded` per output.
+
+    Raises:
+        MissingRuleError: an equation has something ragged and its primitive no rule.
+    """
+    env: dict[Any, Padded] = {}
+
+    def read(atom: Any) -> Padded:
+        return Padded(atom.val, pad=_scalar(atom.val)) if _compat.is_literal(atom) else env[atom]
+
+    def write(var: Any, value: Any) -> None:
+        env[var] = value if isinstance(value, Padded) else Padded(value)
+
+    for var, value in zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *values], strict=True):
+        write(var, value)
+    for eqn in jaxpr.eqns:
+        with _compat.blame(eqn):
+            for var, value in zip(eqn.outvars, _apply(eqn, list(map(read, eqn.invars)), sizes), strict=True):
+                write(var, value)
+    return list(map(read, jaxpr.outvars))
+
+
+def _scalar(value: Any) -> Any:
+    return value if np.ndim(value) == 0 else None
+
+
+def _apply(eqn: Any, values: list[Padded], sizes: Sizes) -> Sequence[Any]:
+    name = eqn.primitive.name
+    if name in RULES and (sizes.alive is not None or _is_ragged(eqn, sizes)):
+        operands = [Operand(value, atom.aval, sizes) for value, atom in zip(values, eqn.invars)]
+        out = RULES[name](Context(eqn, sizes), *operands, **eqn.params)
+    elif _is_ragged(eqn, sizes):
+        raise MissingRuleError(
+            f"{_headline(eqn, sizes)}\n"
+            f"  There is no masking rule for {name!r}.\n"
+            "  Keep the ragged dimension out of this step, or write a rule for it: maskax.register_rule(primitive)."
+        )
+    else:
+        out = eqn.primitive.bind(*[value.data for value in values], **eqn.params)
+    return out if eqn.primitive.multiple_results else [out]
+
+
+def _is_ragged(eqn: Any, sizes: Sizes) -> bool:
+    """Whether an equation, or a program inside it, meets a dimension that is only known at run time."""
+    if any(sizes.ragged_axes(getattr(atom.aval, "shape", ())) for atom in [*eqn.invars, *eqn.outvars]):
+        return True
+    leaves = jax.tree.leaves(list(eqn.params.values()), is_leaf=_compat.is_jaxpr)
+    if any(sizes.is_ragged(leaf) for leaf in leaves if jax.export.is_symbolic_dim(leaf)):
+        return True
+    programs = [_compat.open_jaxpr(leaf)[0] for leaf in leaves if _compat.is_jaxpr(leaf)]
+    return any(_is_ragged(inner, sizes) for program in programs for inner in program.eqns)
+
+
+def _headline(eqn: Any, sizes: Sizes) -> str:
+    def text(atom: Any) -> str:
+        dims = ", ".join(sizes.scope.show(dim) for dim in getattr(atom.aval, "shape", ()))
+        return f"{jnp.dtype(atom.aval.dtype).name if not _is_key(atom.aval) else 'key'}[{dims}]"
+
+    operands, results = (", ".join(map(text, atoms)) for atoms in (eqn.invars, eqn.outvars))
+    return f"{_compat.source_line()}: {eqn.primitive.name}: {operands} -> {results}"
+
+
+def _is_key(aval: Any) -> bool:
+    return jnp.issubdtype(aval.dtype, jax.dtypes.extended)
+
+

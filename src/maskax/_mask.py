@@ -1,0 +1,231 @@
+"""`mask` and `shapecheck`: from a function of one example to one of padded arrays and true sizes."""
+
+import dataclasses
+import functools
+import itertools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.tree_util import keystr, tree_flatten_with_path
+
+import maskax._rules  # noqa: F401  (registers the rules)
+from maskax import _compat
+from maskax._arguments import Argument, broadcast_specs, check_constraints, check_sizes, match
+from maskax._errors import ShapeError, SpecError, UnmaskableError
+from maskax._interpret import Operand, interpret
+from maskax._shapes import Scope, Sizes, solve_limits
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["sizes"], meta_fields=["dims", "dtype"])
+@dataclasses.dataclass(frozen=True)
+class LogicalShape:
+    """The true shape of one output, as a pytree: a jitted or vmapped function may return it.
+
+    Attributes:
+        dims: per dimension an int, or `None` where it depends on a size.
+        sizes: the dimensions that do, as integer arrays.
+        dtype: the dtype of the output.
+    """
+
+    dims: tuple[int | None, ...]
+    sizes: tuple[Any, ...]
+    dtype: Any
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The true shape: ints, and integer arrays where it depends on a size."""
+        sizes = iter(self.sizes)
+        return tuple(next(sizes) if dim is None else dim for dim in self.dims)
+
+
+def mask(
+    fun: Callable[..., Any],
+    in_shapes: Any,
+    out_shape: Any = None,
+    *,
+    constraints: Sequence[str] = (),
+    fill: Any = 0,
+) -> Callable[[Sequence[Any], Mapping[str, Any]], Any]:
+    """Turns a function of one example into the same function of padded arrays and true sizes.
+
+    The result cut to its true shape is what `fun` gives on the arguments cut to theirs: values, gradients and random
+    draws. What lies in the padding never matters, nan and inf included. Sizes run from 0 to the padded size, all of them
+    served by one compilation. Batch with `jax.vmap`, over arrays and sizes.
+
+    Args:
+        fun: a function of arrays (any pytrees) with no mask, length or batch axis in it.
+        in_shapes: the shape of every argument, as a sequence like `fun`'s arguments or any prefix of that tree. A shape
+            is a string: `"n"`, `"(n, _)"`, `"2*n + 1, m"`, `""` for a scalar; `_` is a dimension that is not ragged,
+            `...` all that remain. `None` stands for arguments in which nothing is ragged.
+        out_shape: the shapes of the results, likewise. They are checked while tracing.
+        constraints: what JAX may assume while it traces `fun`, such as `"n >= 2"` or `"mod(n, 4) == 0"`.
+        fill: what to put in the padding of the results.
+
+    Returns:
+        `g(args, sizes)`, where `args` is a sequence of `fun`'s arguments, padded, and `sizes` gives an integer scalar per
+        name. It returns `fun`'s results, padded; without `out_shape` the pair of results and their `LogicalShape`s.
+
+    Raises:
+        SpecError: a shape string cannot be read or does not fit its array.
+        ShapeError: a result has another logical shape than `out_shape` says.
+        SizeError: a size is missing, unknown, not an integer scalar, or out of range.
+        MissingRuleError: a primitive in `fun` has no masking rule.
+        UnmaskableError: `fun` decides something by a size that is only known at run time.
+
+    Example:
+        >>> import jax, jax.numpy as jnp
+        >>> import maskax as mx
+        >>> def center(x):  # x: (n,)
+        ...     return x - x.mean()
+        >>> rows = jnp.array([[1.0, 3.0, jnp.nan], [1.0, 2.0, 6.0]])
+        >>> jax.vmap(mx.mask(center, ["n"], "n"))([rows], {"n": jnp.array([2, 3])})
+        Array([[-1.,  1.,  0.],
+               [-2., -1.,  3.]], dtype=float32)
+    """
+
+    @functools.wraps(fun)
+    def masked(args: Sequence[Any], sizes: Mapping[str, Any]) -> Any:
+        arguments, tree = match(args, in_shapes)
+        scope = Scope()
+        scope.constrain(constraints)
+        for argument in arguments:
+            argument.parse(scope)
+        limits = solve_limits([(a.where, a.dims, a.value.shape) for a in arguments if a.is_array], scope)
+        # What JAX knows of a size's range decides comparisons such as that with the length of a table of positions.
+        # Never below 2: a dimension that can only be 1 would broadcast.
+        _compat.add_constraints(scope.symbolic, [f"{n} <= {_compat.max_dim(limits[n], 2)}" for n in limits])
+        frame = Sizes(limits, check_sizes(sizes, limits, scope, arguments), scope)
+        check_constraints(constraints, frame)
+
+        program, consts, out_tree = _trace(fun, arguments, tree, scope)
+        avals = [var.aval for var in program.outvars]
+        if out_shape is not None:
+            _check_out_shape(out_shape, avals, out_tree, scope)
+        with scope.entered():
+            values = interpret(program, consts, [a.clean(frame) for a in arguments if a.is_array], frame)
+            results = [Operand(value, aval, frame).fill(fill) for value, aval in zip(values, avals)]
+        outputs = jax.tree.unflatten(out_tree, results)
+        if out_shape is not None:
+            return outputs
+        return outputs, jax.tree.unflatten(out_tree, [_logical_shape(aval, frame) for aval in avals])
+
+    return masked
+
+
+def shapecheck(in_shapes: Any, out_shape: Any, fun: Callable[..., Any] | None = None) -> Any:
+    """Checks a function's logical shapes where it is defined, without running it.
+
+    Args:
+        in_shapes: a shape string per array argument, as in `mask`; arrays are taken as float32, and `_` as any size.
+        out_shape: the shapes that the results must have.
+        fun: the function; left out, `shapecheck` is a decorator.
+
+    Returns:
+        The function itself, or a decorator that returns it.
+
+    Raises:
+        SpecError: a shape string cannot be read.
+        ShapeError: a result has another shape.
+
+    Example:
+        >>> import maskax as mx
+        >>> @mx.shapecheck(["(m, n)", "n"], "m")
+        ... def matvec(a, x):
+        ...     return a @ x
+    """
+    if fun is None:
+        return functools.partial(shapecheck, in_shapes, out_shape)
+    paths, tree = tree_flatten_with_path(tuple(in_shapes))
+    fresh = itertools.count()
+    scope = Scope()
+    arguments = []
+    for path, spec in paths:
+        if not isinstance(spec, str):
+            raise SpecError(f"in_shapes{keystr(path)} must be a shape string such as 'n, 3', not {spec!r}.")
+        named = re.sub(r"(?<!\w)_(?!\w)", lambda _: f"any{next(fresh)}", spec)
+        dims = scope.parse(named, None, f"in_shapes{keystr(path)}")
+        arguments.append(Argument(f"in_shapes{keystr(path)}", spec, jax.ShapeDtypeStruct(dims, jnp.float32), dims))
+    program, _, out_tree = _trace(fun, arguments, tree, scope)
+    _check_out_shape(out_shape, [var.aval for var in program.outvars], out_tree, scope)
+    return fun
+
+
+def _trace(fun: Callable[..., Any], arguments: Sequence[Argument], tree: Any, scope: Scope) -> tuple[Any, Any, Any]:
+    """`fun` as a program at symbolic sizes: `(jaxpr, consts, tree of its results)`."""
+
+    def plain(*arrays: Any) -> Any:
+        traced = iter(arrays)
+        return fun(*jax.tree.unflatten(tree, [next(traced) if a.is_array else a.value for a in arguments]))
+
+    try:
+        with scope.entered():
+            structs = [a.struct for a in arguments if a.is_array]
+            jaxpr, out = jax.make_jaxpr(plain, return_shape=True)(*structs)
+    except _compat.InconclusiveDimension as error:
+        raise _inconclusive(error, scope) from None
+    return *_compat.open_jaxpr(jaxpr), jax.tree.structure(out)
+
+
+def _inconclusive(error: Exception, scope: Scope) -> UnmaskableError:
+    text = scope.show(str(error).split("\n", 1)[0])
+    line = _compat.user_line(error)
+    if found := re.search(r"comparison '(.+)' (>=|<=|>|<|==|!=) '(.+)'", text):
+        left, relation, right = found.groups()
+        holds, fails = (f"constraints=({c!r},)" for c in _constraints(left, relation, right))
+        return UnmaskableError(
+            f"{line}: whether {left} {relation} {right} depends on a run-time size, but the program must be the same for "
+            f"all sizes.\n  If it holds for all sizes, say so: mask(..., {holds}); if it never does: mask(..., {fails}).\n"
+            "  If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n)."
+        )
+    return UnmaskableError(
+        f"{line}: {text}\n  A run-time size cannot be an int while tracing. Use it in shapes as it is, or as a value: "
+        "jnp.asarray(n)."
+    )
+
+
+def _constraints(left: str, relation: str, right: str) -> tuple[str, str]:
+    """The constraints under which a comparison holds, and under which it does not."""
+
+    def shifted(side: str, by: int) -> str:
+        return str(int(side) + by) if re.fullmatch(r"-?\d+", side) else f"{side} {'+' if by > 0 else '-'} 1"
+
+    at_least, at_most = f"{left} >= {right}", f"{left} <= {right}"
+    more, less = f"{left} >= {shifted(right, 1)}", f"{left} <= {shifted(right, -1)}"
+    equal = f"{left} == {right}"
+    return {
+        ">=": (at_least, less),
+        ">": (more, at_most),
+        "<=": (at_most, more),
+        "<": (less, at_least),
+        "==": (equal, more),
+        "!=": (more, equal),
+    }[relation]
+
+
+def _check_out_shape(out_shape: Any, avals: Sequence[Any], out_tree: Any, scope: Scope) -> None:
+    tree = jax.tree.unflatten(out_tree, range(len(avals)))
+    if isinstance(out_shape, list) and isinstance(tree, tuple):
+        out_shape = tuple(out_shape)
+    try:
+        specs = broadcast_specs(out_shape, tree, "out_shape", "the result")
+    except SpecError as error:
+        raise ShapeError(str(error)) from None
+    for (path, _), spec, aval in zip(tree_flatten_with_path(tree)[0], specs, avals):
+        ragged = tuple(not isinstance(dim, int) for dim in aval.shape)
+        if spec is None and not any(ragged):
+            continue
+        where = f"out_shape{keystr(path)}"
+        declared = scope.parse(spec, tuple(0 if r else d for r, d in zip(ragged, aval.shape)), where, ShapeError) if spec else ()
+        if declared != aval.shape:
+            raise ShapeError(
+                f"{where}: the result has the logical shape {scope.show(aval.shape)}, but the declared one is {spec!r}."
+            )
+
+
+def _logical_shape(aval: Any, sizes: Sizes) -> LogicalShape:
+    ragged = [sizes.is_ragged(dim) for dim in aval.shape]
+    dims = tuple(None if r else dim for r, dim in zip(ragged, aval.shape))
+    return LogicalShape(dims, tuple(sizes.true(dim) for r, dim in zip(ragged, aval.shape) if r), aval.dtype)

@@ -1,0 +1,31 @@
+"""Masking rules, a file per family. Importing this package registers them all."""
+
+from maskax._rules import (
+    contract,
+    control,
+    derivatives,
+    elementwise,
+    index,
+    random,
+    reduce,
+    reshape,
+    scan,
+    shape,
+    sort,
+    window,
+)
+
+__all__ = [
+    "contract",
+    "control",
+    "derivatives",
+    "elementwise",
+    "index",
+    "random",
+    "reduce",
+    "reshape",
+    "scan",
+    "shape",
+    "sort",
+    "window",
+]

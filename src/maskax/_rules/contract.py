@@ -1,0 +1,12 @@
+"""Contractions: sums of products over ragged axes."""
+
+from typing import Any
+
+from maskax._interpret import Context, Operand, rule
+
+
+@rule("dot_general")
+def dot_general(ctx: Context, lhs: Operand, rhs: Operand, *, dimension_numbers: Any, **_: Any) -> Any:
+    """`f32[a, n], f32[n, b] -> f32[a, b]`: both sides are 0 in the contracted padding; one is not enough, 0 * inf."""
+    (lhs_axes, rhs_axes), _batch = dimension_numbers
+    return ctx.bind(lhs.fill(0, lhs_axes), rhs.fill(0, rhs_axes))

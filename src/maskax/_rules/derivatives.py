@@ -1,0 +1,86 @@
+"""Functions with derivatives of their own: both the function and its derivative are interpreted.
+
+Inlining them would change derivatives (relu'(0) is 0, not 1/2); binding them as they stand cannot lower, since their
+programs are written at symbolic sizes.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from maskax import _compat
+from maskax._interpret import Context, Operand, interpret, rule
+from maskax._rules.control import arrays, spread
+
+
+@rule("custom_jvp_call")
+def custom_jvp_call(ctx: Context, *operands: Operand, call_jaxpr: Any, num_consts: int, symbolic_zeros: bool,
+                    **_: Any) -> list[Any]:
+    """`jax.custom_jvp`: keeps the user's rule, `symbolic_zeros` included."""
+    size_values, restore = spread(ctx.sizes)
+    skip = len(size_values)
+
+    @jax.custom_jvp
+    def function(*flat: Any) -> list[Any]:
+        return arrays(ctx.interpret(call_jaxpr, *flat[skip:], sizes=restore(flat[:skip])))
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        start = skip + num_consts
+        jaxpr, consts, nonzero, zeros = _compat.custom_jvp_rule(ctx.eqn.params, tangents[start:])
+        out = arrays(interpret(jaxpr, consts, [*primals[start:], *nonzero], restore(primals[:skip])))
+        out, rest = out[: len(zeros)], iter(out[len(zeros) :])
+        return out, [_compat.symbolic_zero_like(o) if zero else next(rest) for o, zero in zip(out, zeros)]
+
+    function.defjvp(jvp, symbolic_zeros=symbolic_zeros)
+    return function(*size_values, *[x.data for x in operands])
+
+
+@rule("custom_vjp_call")
+def custom_vjp_call(ctx: Context, *operands: Operand, call_jaxpr: Any, num_consts: int, symbolic_zeros: bool,
+                    **_: Any) -> list[Any]:
+    """`jax.custom_vjp`: keeps the user's forward and backward rule."""
+    size_values, restore = spread(ctx.sizes)
+    skip = len(size_values)
+    start = skip + num_consts
+    logical = [x.aval for x in operands]
+
+    @jax.custom_vjp
+    def function(*flat: Any) -> list[Any]:
+        return arrays(ctx.interpret(call_jaxpr, *flat[skip:], sizes=restore(flat[:skip])))
+
+    def forward(*flat: Any) -> tuple[list[Any], Any]:
+        perturbed = [x.perturbed if symbolic_zeros else True for x in flat]
+        flat = [x.value for x in flat] if symbolic_zeros else list(flat)
+        jaxpr, consts = _compat.custom_vjp_forward(ctx.eqn.params, perturbed[start:])
+        out = arrays(interpret(jaxpr, consts, flat[start:], restore(flat[:skip])))
+        n_out, copies = _compat.custom_vjp_residuals(ctx.eqn.params)
+        kept, out = out[: len(out) - n_out], out[len(out) - n_out :]
+        avals = [var.aval for var in jaxpr.outvars]
+        fresh = iter(zip(kept, avals))
+        residuals = [next(fresh) if c is None else (flat[skip + c], logical[c]) for c in copies]
+        backward_avals.update(residuals=[aval for _, aval in residuals], outputs=avals[len(kept) :])
+        return out, (flat[:skip], [value for value, _ in residuals])
+
+    backward_avals: dict[str, Any] = {}
+
+    def backward(kept: Any, cotangents: list[Any]) -> tuple[Any, ...]:
+        size_values, residuals = kept
+        avals = [*backward_avals["residuals"], *[aval.to_cotangent_aval() for aval in backward_avals["outputs"]]]
+        zero: list[bool] = []
+
+        def user_rule(*values: Any) -> list[Any]:
+            out = _compat.custom_vjp_backward(ctx.eqn.params)(*values)
+            zero[:] = [ct is None for ct in out]
+            return [ct for ct in out if ct is not None]
+
+        jaxpr, consts = _compat.open_jaxpr(jax.make_jaxpr(user_rule)(*map(_struct, avals)))
+        out = iter(arrays(interpret(jaxpr, consts, [*residuals, *cotangents], restore(size_values))))
+        return (*[None] * start, *[None if z else next(out) for z in zero])
+
+    function.defvjp(forward, backward, symbolic_zeros=symbolic_zeros)
+    return function(*size_values, *[x.data for x in operands])
+
+
+def _struct(aval: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)

@@ -1,0 +1,121 @@
+"""Primitives that treat each element alone: padding in, padding out.
+
+Those with a pole, a branch point or an early overflow get a harmless operand wherever the result will not be used.
+Selecting afterwards would be right forward and nan backward (0 times an infinite slope), first of all in the gradient
+of weights; see https://docs.jax.dev/en/latest/faq.html#gradients-contain-nan-where-using-where.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from maskax._interpret import Context, Operand, Padded, rule
+
+_PLAIN = """
+    abs add add_any and asinh atan bessel_i0e bessel_i1e bitwise_and ceil clamp clz complex conj copy copy_p cos
+    eq eq_to erf erfc floor ge gt imag is_finite le le_to logistic lt lt_to max min mul mulhi ne neg nextafter not
+    one_minus_square or population_count real reduce_precision round select_n shift_left shift_right_arithmetic
+    shift_right_logical sign sin square stop_gradient sub tanh xor
+    random_clone random_fold_in random_seed
+""".split()
+
+_KEEPS_PAD = "copy copy_p name reduce_precision stop_gradient".split()
+
+_UNDERFLOW = -1e4  # exp gives exactly 0 here in every floating dtype, with a finite operand and a derivative of 0
+
+_SAFE: dict[str, tuple[Any, ...]] = {
+    "acos": (0,),
+    "acosh": (2,),
+    "asin": (0,),
+    "atan2": (None, 1),
+    "atanh": (0,),
+    "cbrt": (1,),
+    "cosh": (0,),
+    "digamma": (1,),
+    "div": (None, 1),
+    "erf_inv": (0,),
+    "expm1": (0,),
+    "igamma": (1, 1),
+    "igamma_grad_a": (1, 1),
+    "igammac": (1, 1),
+    "lgamma": (1,),
+    "log": (1,),
+    "log1p": (0,),
+    "log2": (1,),
+    "polygamma": (1, 1),
+    "pow": (1, None),
+    "random_gamma_grad": (1, 1),
+    "regularized_incomplete_beta": (1, 1, 0.5),
+    "rem": (None, 1),
+    "rsqrt": (1,),
+    "sinh": (0,),
+    "sqrt": (1,),
+    "tan": (0,),
+    "zeta": (2, 1),
+}
+"""Per operand the value that it gets where the result will not be used; `None` leaves it alone."""
+
+
+def _broadcast(ctx: Context, arrays: list[Any]) -> list[Any]:
+    # At symbolic sizes JAX lets `f32[1, 1]` meet `f32[n, 3]`; at static ones shapes must agree. Scalars are always fine
+    # where the primitive says so (clamp, select_n), and there they are operands of rank 0.
+    shape = ctx.padded_out
+    return [jnp.broadcast_to(a, shape) if jnp.ndim(a) and jnp.shape(a) != shape else a for a in arrays]
+
+
+@rule(*_PLAIN)
+def elementwise(ctx: Context, *operands: Operand, **_: Any) -> Any:
+    """`f32[n], f32[n] -> f32[n]`: nothing to do; finite padding gives finite padding."""
+    out = ctx.bind(*_broadcast(ctx, [x.data for x in operands]))
+    return Padded(out, pad=operands[0].pad) if ctx.eqn.primitive.name in _KEEPS_PAD else out
+
+
+@rule(*_SAFE)
+def singular(ctx: Context, *operands: Operand, **_: Any) -> Any:
+    """`log: f32[n] -> f32[n]`: the operand is 1 in the padding, so that value and slope are finite there."""
+    values = _SAFE[ctx.eqn.primitive.name]
+    arrays = [x.data if v is None else x.safe(v) for x, v in zip(operands, values)]
+    return ctx.bind(*_broadcast(ctx, arrays))
+
+
+@rule("exp", "exp2")
+def exponential(ctx: Context, x: Operand, **_: Any) -> Padded:
+    """`exp: f32[n] -> f32[n]`: the padding underflows to exactly 0, which a following sum need not fill again."""
+    if jnp.iscomplexobj(x.data):
+        return Padded(ctx.bind(x.safe(0)), pad=1)
+    return Padded(ctx.bind(x.safe(_UNDERFLOW)), pad=0)
+
+
+@rule("integer_pow")
+def integer_pow(ctx: Context, x: Operand, *, y: int, **_: Any) -> Any:
+    """`f32[n] -> f32[n]`: a pole only for a negative exponent; 1 also keeps high powers from overflowing."""
+    return ctx.bind(x.data if 0 <= y <= 3 else x.safe(1))
+
+
+@rule("convert_element_type")
+def convert_element_type(ctx: Context, x: Operand, *, new_dtype: Any, **_: Any) -> Padded:
+    """`f32[n] -> i32[n]`: known padding stays known; a run-time size keeps its dimension."""
+    known = x.pad is not None and jnp.ndim(x.pad) == 0 and not jnp.issubdtype(new_dtype, jnp.complexfloating)
+    whole = jnp.issubdtype(new_dtype, jnp.integer)
+    return Padded(ctx.bind(x.data), pad=x.pad if known and x.pad in (0, 1) else None, dim=x.value.dim if whole else None)
+
+
+@rule("bitcast_convert_type")
+def bitcast_convert_type(ctx: Context, x: Operand, **_: Any) -> Any:
+    """`f32[n] -> i32[n]`; all bits zero is 0 in every dtype, where others could be nan."""
+    return ctx.bind(x.fill(0)) if not jnp.issubdtype(x.dtype, jnp.unsignedinteger) else ctx.bind(x.safe(0))
+
+
+@rule("random_wrap", "random_unwrap")
+def key_data(ctx: Context, x: Operand, **_: Any) -> Any:
+    """`key[n] -> u32[n, 2]` and back: the trailing axis is static."""
+    return ctx.bind(x.data)
+
+
+@rule("name", "device_put", "optimization_barrier", "sharding_constraint", "reshard", "pvary", "layout_constraint")
+def unchanged(ctx: Context, *operands: Operand, **_: Any) -> Any:
+    """Results are the operands: what is known of their padding stays known."""
+    out = ctx.bind(*[x.data for x in operands])
+    many = ctx.eqn.primitive.multiple_results
+    results = [Padded(o, pad=x.pad, dim=x.value.dim) for o, x in zip(out if many else [out], operands)]
+    return results if many else results[0]

@@ -1,0 +1,50 @@
+"""Random draws: what the unpadded call would draw, whichever axis is ragged.
+
+The default generator counts elements by their linear index in the logical shape, so bits are drawn flat and then
+reshaped by the same rule as any array: https://docs.jax.dev/en/latest/jep/263-prng.html.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from maskax._interpret import Context, Operand, rule
+from maskax._rules.reshape import reshape, size
+from maskax._shapes import Dim
+
+
+def _flat_draw(ctx: Context, keys: Operand, shape: Sequence[Dim]) -> Any:
+    if not ctx.is_ragged(*shape):
+        return ctx.bind(keys.data)
+    impl = str(jax.random.key_impl(keys.data))
+    if "threefry2x32" not in impl or not jax.config.jax_threefry_partitionable:
+        raise ctx.unmaskable(
+            f"Draws of the generator {impl} change when an array is padded, so they cannot equal the unpadded ones.",
+            "Use the default generator: jax.random.key(seed), with jax_threefry_partitionable left on.",
+        )
+    flat = (*keys.shape, size(shape))
+    drawn = ctx.bind(keys.data, shape=(ctx.sizes.bound(size(shape)),))
+    return reshape(drawn, flat, (*keys.shape, *shape), ctx.sizes)[0]
+
+
+@rule("random_bits")
+def random_bits(ctx: Context, keys: Operand, *, shape: Sequence[Dim], **_: Any) -> Any:
+    """`key[] -> u32[n, m]`."""
+    return _flat_draw(ctx, keys, shape)
+
+
+@rule("random_split")
+def random_split(ctx: Context, keys: Operand, *, shape: Sequence[Dim], **_: Any) -> Any:
+    """`key[] -> key[n]`."""
+    return _flat_draw(ctx, keys, shape)
+
+
+@rule("random_gamma")
+def random_gamma(ctx: Context, keys: Operand, alpha: Operand, **_: Any) -> Any:
+    """`key[], f32[n, m] -> f32[n, m]`: one key per element, split off by its linear index."""
+    batch = keys.shape
+    inner = alpha.shape[len(batch) :]
+    flat = (*batch, size(inner))
+    data, _moved = reshape(alpha.safe(1), alpha.shape, flat, ctx.sizes)
+    return reshape(ctx.bind(keys.data, data), flat, alpha.shape, ctx.sizes)[0]

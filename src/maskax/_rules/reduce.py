@@ -1,0 +1,80 @@
+"""Reductions and running reductions: padding must not count, so it is the identity of the operation."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+
+from maskax._interpret import Context, Operand, rule
+
+
+def _zero(dtype: Any) -> Any:
+    return 0
+
+
+def _one(dtype: Any) -> Any:
+    return 1
+
+
+def _all_ones(dtype: Any) -> Any:
+    return True if dtype == jnp.bool_ else -1 if jnp.issubdtype(dtype, jnp.signedinteger) else jnp.iinfo(dtype).max
+
+
+def _extreme(dtype: Any, sign: int, infinite: bool) -> Any:
+    if dtype == jnp.bool_:
+        return sign > 0
+    if jnp.issubdtype(dtype, jnp.integer):
+        return jnp.iinfo(dtype).max if sign > 0 else jnp.iinfo(dtype).min
+    largest = jnp.inf if infinite and jnp.isinf(jnp.asarray(jnp.inf, dtype)) else float(jnp.finfo(dtype).max)
+    return sign * largest
+
+
+def lowest(dtype: Any) -> Any:
+    """The identity of max: `-inf`, or the least value of a dtype without it."""
+    return _extreme(dtype, -1, infinite=True)
+
+
+def highest(dtype: Any) -> Any:
+    """The identity of min: `inf`, or the greatest value of a dtype without it."""
+    return _extreme(dtype, 1, infinite=True)
+
+
+def lowest_finite(dtype: Any) -> Any:
+    """Acts as the identity of logaddexp without the nan slope of `-inf - -inf`."""
+    return _extreme(dtype, -1, infinite=False)
+
+
+@rule("reduce_sum", identity=_zero)
+@rule("reduce_max", identity=lowest)
+@rule("reduce_min", identity=highest)
+@rule("reduce_and", identity=_all_ones)
+@rule("reduce_or", identity=_zero)
+@rule("reduce_xor", identity=_zero)
+@rule("argmax", identity=lowest)
+@rule("argmin", identity=highest)
+def reduce(ctx: Context, x: Operand, *, axes: tuple[int, ...], identity: Callable, **_: Any) -> Any:
+    """`f32[n, d] -> f32[d]`. A true value equal to the identity wins a tie in argmax: it comes first."""
+    return ctx.bind(x.fill(identity(x.dtype), axes))
+
+
+@rule("reduce_prod")
+def reduce_prod(ctx: Context, x: Operand, **_: Any) -> Any:
+    """`f32[n, d] -> f32[d]`: 1 in all padding, since products over padding of other axes may overflow."""
+    return ctx.bind(x.fill(1))
+
+
+@rule("cumsum", identity=_zero)
+@rule("cumprod", identity=_one)
+@rule("cummax", identity=lowest)
+@rule("cummin", identity=highest)
+@rule("cumlogsumexp", identity=lowest_finite)
+def cumulative(ctx: Context, x: Operand, *, axis: int, identity: Callable, **_: Any) -> Any:
+    """`f32[n] -> f32[n]`, in either direction: a reverse one meets the padding first."""
+    return ctx.bind(x.fill(identity(x.dtype)))
+
+
+@rule("reduce")
+def generic_reduce(ctx: Context, *operands: Operand, dimensions: tuple[int, ...], **_: Any) -> Any:
+    """`lax.reduce` with any function: XLA requires the initial value to be its identity, so that is the fill."""
+    arrays, inits = operands[: len(operands) // 2], operands[len(operands) // 2 :]
+    return ctx.bind(*[x.fill(init.data, dimensions) for x, init in zip(arrays, inits)], *[i.data for i in inits])

@@ -1,0 +1,101 @@
+"""Scans. Over a ragged length each row's carry freezes at its own end, and the loop stops at the longest row's.
+
+Past a row's end the body still runs, on whatever is there. Its results are thrown away, and `Sizes.alive` is false, so
+that singular primitives in it get harmless operands: a row's frozen carry may well be a pole of the next step.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from maskax import _compat
+from maskax._interpret import Context, Operand, rule
+from maskax._rules.control import arrays, spread
+
+Step = Callable[[Any, list[Any], list[Any]], tuple[list[Any], list[Any]]]
+
+
+@jax.custom_batching.custom_vmap
+def longest(size: Any) -> Any:
+    """The size itself; under `vmap`, of any depth, the largest of the batch, which is then not batched.
+
+    A loop bound that is not batched is what lets the loop stop.
+    """
+    return size
+
+
+@longest.def_vmap
+def _(axis_size: int, in_batched: list[bool], size: Any) -> tuple[Any, bool]:
+    return longest(jnp.max(size, axis=0, initial=0) if in_batched[0] else size), False
+
+
+@rule("scan")
+def scan(ctx: Context, *operands: Operand, jaxpr: Any, length: Any, reverse: bool, unroll: int, **params: Any) -> Any:
+    """`carry, f32[n, d] -> carry, f32[n, d]`."""
+    n_consts, n_carry = _compat.scan_counts(ctx.eqn.params)
+    consts, carry, xs = _split([x.data for x in operands], n_consts, n_consts + n_carry)
+    size_values, restore = spread(ctx.sizes)
+
+    def body(size_values: Sequence[Any], consts: list[Any], alive: Any, carry: list[Any], x: list[Any]) -> Any:
+        sizes = restore(size_values)
+        if alive is not None:
+            sizes = sizes.replace(alive=alive if sizes.alive is None else alive & sizes.alive)
+        new, y = _split(arrays(ctx.interpret(jaxpr, *consts, *carry, *x, sizes=sizes)), n_carry)
+        if alive is not None:
+            new = [jnp.where(alive, after, before) for after, before in zip(new, carry)]
+        return new, y
+
+    if not ctx.is_ragged(length):
+        static = lambda carry, x: body(size_values, consts, None, carry, x)
+        carry, ys = jax.lax.scan(static, carry, xs, length=length, reverse=reverse, unroll=unroll)
+        return [*carry, *ys]
+
+    padded = ctx.sizes.bound(length)
+
+    def rolled(size_values: Any, consts: Any, carry: Any, xs: Any) -> Any:
+        """Every padded step, as `lax.scan`: has derivatives, and is what hand-written masks do."""
+        steps = restore(size_values).true(length)
+
+        def step(carry: Any, item: Any) -> Any:
+            i, x = item
+            return body(size_values, consts, i < steps, carry, x)
+
+        positions = jax.lax.iota(_compat.dimension_dtype(), padded)
+        return jax.lax.scan(step, carry, (positions, xs), length=padded, reverse=reverse, unroll=unroll)
+
+    @jax.custom_jvp
+    def early(size_values: Any, consts: Any, carry: Any, xs: Any) -> Any:
+        """Only as many steps as the longest row has."""
+        steps = restore(size_values).true(length)
+        last = longest(steps)
+
+        def step(state: Any) -> Any:
+            count, carry, ys = state
+            i = last - 1 - count if reverse else count
+            x = [jax.lax.dynamic_index_in_dim(x, i, keepdims=False) for x in xs]
+            carry, y = body(size_values, consts, i < steps, carry, x)
+            return count + 1, carry, [jax.lax.dynamic_update_index_in_dim(all_, one, i, 0) for all_, one in zip(ys, y)]
+
+        y_types = jax.eval_shape(lambda: rolled(size_values, consts, carry, xs))[1]
+        state = jnp.zeros_like(last), carry, [_zeros(y) for y in y_types]
+        _, carry, ys = jax.lax.while_loop(lambda state: state[0] < last, step, state)
+        return carry, ys
+
+    # A while loop has no reverse mode; differentiated, the scan takes its place.
+    early.defjvp(lambda primals, tangents: jax.jvp(rolled, primals, tangents))
+    carry, ys = early(size_values, consts, carry, xs)
+    return [*carry, *ys]
+
+
+def _split(values: Sequence[Any], *stops: int) -> list[list[Any]]:
+    edges = [0, *stops, len(values)]
+    return [list(values[a:b]) for a, b in zip(edges, edges[1:])]
+
+
+def _zeros(aval: Any) -> Any:
+    if not jnp.issubdtype(aval.dtype, jax.dtypes.prng_key):
+        return jnp.zeros(aval.shape, aval.dtype)
+    key = jax.eval_shape(jax.random.key_data, aval)
+    return jax.random.wrap_key_data(jnp.zeros(key.shape, key.dtype), impl=aval.dtype._impl.name)
