@@ -61,7 +61,7 @@ def check_function(function: Any, name: str) -> Callable[[PyTree], PyTree]:
 def _choose_positional(mask: Any) -> Choice:
     if isinstance(mask, str | re.Pattern | NDim | type):
         raise MaskError(f"{mask!r} is not a mask but a way to choose leaves: write where={mask!r}.")
-    if is_entry(mask) and mask is not None and getattr(mask, "ndim", 0) == 0:
+    if is_entry(mask) and getattr(mask, "ndim", 0) == 0:
         raise unclear(
             "mask",
             mask,
@@ -69,7 +69,7 @@ def _choose_positional(mask: Any) -> Choice:
             "optax.inject_hyperparams has called it as a schedule",
         )
     if is_function(mask, "mask", is_entry):
-        return Choice(mask, fixed=False)
+        return Choice(check_function(mask, "mask"), fixed=False)
     check_boolean(mask)
     return Choice(lambda tree: mask, fixed=True)
 

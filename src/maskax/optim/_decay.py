@@ -84,7 +84,6 @@ def decay_only(
     others = [parameter for parameter in signature.parameters.values() if parameter.name != name]
     # Parameters after the mask could no longer be given by position without meaning another one.
     after = list(signature.parameters)[list(signature.parameters).index(name) :]
-    bound.__signature__ = signature.replace(  # pyright: ignore[reportFunctionMemberAccess]
-        parameters=[p.replace(kind=p.KEYWORD_ONLY) if p.name in after else p for p in others]
-    )
+    shown = [p.replace(kind=p.KEYWORD_ONLY) if p.name in after else p for p in others]
+    setattr(bound, "__signature__", signature.replace(parameters=shown))  # noqa: B010 (pyright knows no such attribute)
     return bound

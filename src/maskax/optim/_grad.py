@@ -35,8 +35,8 @@ def value_and_grad(
     >>> def loss(params):
     ...     return params["head"] * params["backbone"] ** 2
     >>> value, gradient = value_and_grad(loss, "head")({"backbone": jnp.array(3.0), "head": jnp.array(2.0)})
-    >>> value, gradient["backbone"], gradient["head"]
-    (Array(18., dtype=float32, weak_type=True), Array(0., dtype=float32), Array(9., dtype=float32))
+    >>> float(value), float(gradient["backbone"]), float(gradient["head"])
+    (18.0, 0.0, 9.0)
     """
 
     @functools.wraps(loss)
@@ -76,8 +76,8 @@ def grad(
 
     >>> params = {"a": jnp.array(2.0), "b": jnp.array(3.0)}
     >>> gradient = grad(lambda params: params["a"] * params["b"], "a")(params)
-    >>> gradient["a"], gradient["b"]
-    (Array(3., dtype=float32), Array(0., dtype=float32))
+    >>> float(gradient["a"]), float(gradient["b"])
+    (3.0, 0.0)
     """
 
     @functools.wraps(loss)

@@ -231,8 +231,8 @@ def _wrap(
         layout = lay(mask, updates)
         if layout.changes and not choice.fixed and not same:
             raise MaskError(
-                "The mask is made from the values of the parameters, and update() got no parameters (or a tree "
-                "of another structure): call update(grads, state, params)."
+                "The mask is made from the values of the parameters, and update() got no parameters "
+                "(or a tree of another structure): call update(grads, state, params)."
             )
         if mask_compatible_extra_args:
             extra = layout.keep_alike(extra, updates)

@@ -151,7 +151,7 @@ def _labels_where(tree: PyTree, where: Mapping[Hashable, Any]) -> PyTree:
             for leaf, owned, entry in zip(leaves, owners, entries):
                 if not is_static(entry):
                     raise MaskError(
-                        f"The group {label!r} has an array for {leaf.name!r}; a leaf has one label as a whole."
+                        f"The group {label!r} has an array for {leaf.name!r}; a leaf has one label."
                     )
                 owned += [label] if entry else []
     rest = [label for label, described in where.items() if isinstance(described, EllipsisType)]
