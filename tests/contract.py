@@ -1,0 +1,316 @@
+"""The contract of maskax as one test: whatever a `Case` computes, masked equals plain.
+
+The oracle is always the plain function on arrays cut to their true size. Nothing here looks at maskax's inside.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import maskax as mx
+
+PADDED = {"n": 5, "m": 4, "k": 3}
+"""Padded size of each dimension variable."""
+
+_TOLERANCE = {"float64": 1e-11, "complex128": 1e-11, "float32": 2e-5, "complex64": 2e-5, "bfloat16": 3e-2, "float16": 4e-3}
+
+
+@dataclasses.dataclass(frozen=True)
+class Arg:
+    """One operand of a case.
+
+    Attributes:
+        spec: its shape string.
+        low, high: the range of its values.
+        dtype: its dtype; `None` for the dtype that the case is run at.
+        values: makes the array from its padded shape instead (for indices, keys, triangular matrices).
+        differentiable: whether gradients are taken with respect to it.
+    """
+
+    spec: str
+    low: float = -2.0
+    high: float = 2.0
+    dtype: str | None = None
+    values: Callable[[np.random.Generator, tuple[int, ...]], Any] | None = None
+    differentiable: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One use of one primitive (or of a few).
+
+    Attributes:
+        name: unique.
+        fun: the function of one example.
+        args: its operands; a string is short for `Arg(spec)`.
+        dtypes: the dtypes to run at.
+        zero: what must come out at size 0: `"plain"`, as the plain function on an empty array; a value that fills every
+            result; or `None`, where only finiteness of the gradients is asked.
+        grad: whether derivatives are compared (only inexact results and operands take part).
+        exact: whether values must agree to the bit.
+        tolerance: times the tolerance of the dtype.
+        constraints: as for `mask`.
+        least: the smallest size to try.
+    """
+
+    name: str
+    fun: Callable[..., Any]
+    args: Sequence[Arg | str]
+    dtypes: Sequence[str] = ("float32",)
+    zero: Any = "plain"
+    grad: bool = True
+    exact: bool = False
+    tolerance: float = 1.0
+    constraints: Sequence[str] = ()
+    least: int = 0
+
+    @property
+    def operands(self) -> list[Arg]:
+        return [Arg(a) if isinstance(a, str) else a for a in self.args]
+
+    @property
+    def names(self) -> list[str]:
+        return [n for n in PADDED if any(n in a.spec for a in self.operands)]
+
+
+def evaluate(spec: str, sizes: Mapping[str, int], static: Sequence[int] | None = None) -> tuple[int, ...]:
+    """The shape that a shape string gives at some sizes (`_` only where `static` says what it is)."""
+    names = dict(sizes, floordiv=lambda a, b: a // b, mod=lambda a, b: a % b, max=max, min=min)
+    text = spec.strip().strip("()")
+    return tuple(int(eval(part, names)) for part in text.split(",") if part.strip()) if text else ()
+
+
+def make(case: Case, dtype: str) -> list[Any]:
+    """Padded operands with good values everywhere."""
+    rng = np.random.default_rng(zlib.crc32(f"{case.name}/{dtype}".encode()))
+    return [_make(arg, arg.dtype or dtype, evaluate(arg.spec, PADDED), rng) for arg in case.operands]
+
+
+def _make(arg: Arg, dtype: str, shape: tuple[int, ...], rng: np.random.Generator) -> Any:
+    if arg.values is not None:
+        return jnp.asarray(arg.values(rng, shape))
+    if dtype == "bool":
+        return jnp.asarray(rng.random(shape) < 0.5)
+    if jnp.issubdtype(dtype, jnp.integer):
+        low = max(arg.low, 0) if jnp.issubdtype(dtype, jnp.unsignedinteger) else arg.low
+        return jnp.asarray(rng.integers(int(low), int(arg.high) + 1, shape), dtype)
+    data = rng.uniform(arg.low, arg.high, shape)
+    if jnp.issubdtype(dtype, jnp.complexfloating):
+        data = data + 1j * rng.uniform(arg.low, arg.high, shape)
+    return jnp.asarray(data, dtype)
+
+
+def poison(array: Any, spec: str, sizes: Mapping[str, int], kind: str) -> Any:
+    """`array` with something bad wherever it lies outside the true shape."""
+    keep = np.ones(array.shape, bool)
+    for axis, size in enumerate(evaluate(spec, sizes)):
+        keep &= (np.arange(array.shape[axis]) < size).reshape([-1 if a == axis else 1 for a in range(array.ndim)])
+    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        bad = jax.random.split(jax.random.key(99), array.shape)
+    elif array.dtype == bool:
+        bad = ~np.zeros(array.shape, bool) if kind != "zero" else np.zeros(array.shape, bool)
+    elif jnp.issubdtype(array.dtype, jnp.integer):
+        info = jnp.iinfo(array.dtype)
+        bad = np.full(array.shape, {"zero": 0, "nan": info.min, "inf": info.max, "garbage": info.max // 3}[kind])
+    else:
+        huge = float(jnp.finfo(array.dtype).max) / 3
+        bad = np.full(array.shape, {"zero": 0.0, "nan": np.nan, "inf": np.inf, "garbage": -huge}[kind])
+    return jnp.where(jnp.asarray(keep), array, jnp.asarray(bad).astype(array.dtype))
+
+
+def cut(array: Any, shape: Sequence[int]) -> Any:
+    """The true part."""
+    return array[tuple(slice(0, max(int(size), 0)) for size in shape)]
+
+
+def size_table(case: Case) -> list[dict[str, int]]:
+    """Sizes least, 1, middle and full of each variable, combined."""
+    choices = [sorted({case.least, max(1, case.least), PADDED[n] - 2, PADDED[n]} - set(range(case.least))) for n in case.names]
+    if len(choices) <= 1:
+        return [dict(zip(case.names, c)) for c in itertools.product(*choices)]
+    mixed = list(zip(*[c[i:] + c[:i] for i, c in enumerate(choices)]))
+    return [dict(zip(case.names, c)) for c in [tuple(c[0] for c in choices), tuple(c[-1] for c in choices), *mixed]]
+
+
+def _is_float(x: Any) -> bool:
+    return jnp.issubdtype(x.dtype, jnp.inexact)
+
+
+def _loss(outputs: Any, cotangents: Any) -> Any:
+    """A real number in which every inexact result has its own weight."""
+    total = jnp.zeros((), jnp.float32)
+    for out, ct in zip(jax.tree.leaves(outputs), cotangents):
+        if _is_float(out):
+            total = total + jnp.sum(jnp.real(out * ct.astype(out.dtype))).astype(jnp.real(ct).dtype)
+    return total
+
+
+def _cotangents(outputs: Sequence[Any]) -> list[Any]:
+    rng = np.random.default_rng(7)
+    wide = jnp.float64 if jax.config.jax_enable_x64 else jnp.float32
+    return [jnp.asarray(rng.uniform(0.5, 1.5, out.shape), wide) for out in outputs]
+
+
+def check(case: Case, dtype: str) -> None:
+    """Holds `case` to the contract at one dtype."""
+    with jax.enable_x64(True) if dtype in ("float64", "complex128", "int64") else contextlib.nullcontext():
+        _check(case, dtype)
+
+
+def _check(case: Case, dtype: str) -> None:
+    operands, args = case.operands, make(case, dtype)
+    specs = [a.spec for a in operands]
+    table = size_table(case)
+    active = [i for i, (a, x) in enumerate(zip(operands, args)) if a.differentiable and _is_float(x)] if case.grad else []
+    masked = mx.mask(case.fun, specs, constraints=case.constraints)
+
+    def weighted(function: Callable[..., Any]) -> Callable[..., Any]:
+        """Scale and shift enter before everything else: poles in the padding would show in their gradients."""
+
+        def with_weights(weights: Any, *args: Any) -> Any:
+            scale, shift = weights
+            new = [x * scale.astype(x.dtype) + shift.astype(x.dtype) if i in active else x for i, x in enumerate(args)]
+            return function(*new)
+
+        return with_weights
+
+    weights = jnp.float32(1), jnp.float32(0)
+    sample = jax.eval_shape(lambda a: masked(a, {n: jnp.int32(1) for n in case.names})[0], args)
+    cts = _cotangents(jax.tree.leaves(sample))
+    differentiable = bool(active) and any(map(_is_float, jax.tree.leaves(sample)))
+
+    def masked_all(args: Any, sizes: Any) -> Any:
+        inner = mx.mask(weighted(case.fun), [None, *specs], constraints=case.constraints)
+        outputs, shapes = inner([weights, *args], sizes)
+        true = [s.shape for s in jax.tree.leaves(shapes, is_leaf=lambda s: isinstance(s, mx.LogicalShape))]
+        if not differentiable:
+            return outputs, true, None
+
+        def loss(weights: Any, floats: Any) -> Any:
+            new = list(args)
+            for i, x in zip(active, floats):
+                new[i] = x
+            return _loss(inner([weights, *new], sizes)[0], cts)
+
+        return outputs, true, jax.grad(loss, argnums=(0, 1))(weights, [args[i] for i in active])
+
+    kinds = ["zero", "nan", "inf", "garbage"]
+    rows = [(kind, sizes) for sizes in table for kind in kinds]
+    batch = [jnp.stack([poison(x, spec, sizes, kind) for kind, sizes in rows]) for x, spec in zip(args, specs)]
+    sizes_batch = {n: jnp.asarray([sizes[n] for _, sizes in rows], jnp.int32) for n in case.names}
+    compiled = jax.jit(jax.vmap(masked_all, axis_size=len(rows)))
+    outputs, shapes, grads = jax.tree.map(np.asarray, compiled(batch, sizes_batch))
+
+    for start in range(0, len(rows), len(kinds)):
+        sizes = rows[start][1]
+        context = f"{case.name} [{dtype}] at {sizes}"
+        for other, kind in enumerate(kinds):
+            for a, b in zip(jax.tree.leaves((outputs, grads)), jax.tree.leaves((outputs, grads))):
+                np.testing.assert_array_equal(
+                    a[start], b[start + other], err_msg=f"{context}: {kind} in the padding shows"
+                )
+        row = jax.tree.map(lambda x: x[start], (outputs, shapes, grads))
+        _compare(case, dtype, context, args, sizes, cts, row, active, differentiable, weighted)
+    _check_eager(case, dtype, masked, args, specs, table, rows, outputs)
+    if differentiable:
+        _check_jvp(case, dtype, masked, args, specs, table[-2 if len(table) > 1 else -1], active, cts)
+
+
+def _compare(case, dtype, context, args, sizes, cts, row, active, differentiable, weighted) -> None:
+    outputs, shapes, grads = row
+    flat = jax.tree.leaves(outputs)
+    empty = any(size == 0 for size in sizes.values())
+    for out, shape in zip(flat, shapes):
+        pad = np.ones(out.shape, bool)
+        pad[tuple(slice(0, int(s)) for s in shape)] = False
+        assert not np.any(out[pad]), f"{context}: padding of a result is not 0"
+    if grads is not None:
+        for i, g in zip(active, grads[1]):
+            keep = np.asarray(poison(jnp.zeros(g.shape), case.operands[i].spec, sizes, "inf")) == 0
+            assert not np.any(g[~keep]), f"{context}: gradient in the padding of operand {i} is not 0"
+    if empty and case.zero != "plain":
+        if case.zero is not None:
+            for out, shape in zip(flat, shapes):
+                np.testing.assert_array_equal(cut(out, shape), np.broadcast_to(case.zero, [int(s) for s in shape]), context)
+        if grads is not None:
+            assert all(np.all(np.isfinite(g)) for g in jax.tree.leaves(grads)), f"{context}: gradient is not finite"
+        return
+
+    plain_args = [cut(x, evaluate(a.spec, sizes)) for a, x in zip(case.operands, args)]
+    expected = jax.tree.leaves(jax.jit(lambda args: case.fun(*args))(plain_args))
+    for out, want, shape in zip(flat, expected, shapes):
+        got_shape = tuple(max(int(s), 0) for s in shape)
+        assert got_shape == want.shape, f"{context}: shape {got_shape}, plain {want.shape}"
+        assert out.dtype == want.dtype, f"{context}: dtype {out.dtype}, plain {want.dtype}"
+        _close(cut(out, shape), want, dtype, case, context)
+    if differentiable:
+
+        def loss(weights, floats):
+            new = list(plain_args)
+            for i, x in zip(active, floats):
+                new[i] = x
+            outputs = weighted(case.fun)(weights, *new)
+            return _loss(outputs, [cut(ct, o.shape) for ct, o in zip(cts, jax.tree.leaves(outputs))])
+
+        want = jax.jit(jax.grad(loss, argnums=(0, 1)))(
+            (jnp.float32(1), jnp.float32(0)), [plain_args[i] for i in active]
+        )
+        _close_tree(grads[0], want[0], dtype, case, f"{context}: gradient by weights")
+        true = [cut(g, w.shape) for g, w in zip(grads[1], want[1])]
+        _close_tree(true, want[1], dtype, case, f"{context}: gradient by inputs")
+
+
+def _check_eager(case, dtype, masked, args, specs, table, rows, outputs) -> None:
+    """Without jit or vmap, at a concrete size, with nan in the padding and the nan checker on."""
+    sizes = table[-2 if len(table) > 1 else -1]
+    bad = [poison(x, spec, sizes, "nan") for x, spec in zip(args, specs)]
+    got = masked(bad, sizes)[0]
+    start = [s for _, s in rows].index(sizes)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(outputs)):
+        _close(a, b[start], dtype, case, f"{case.name} [{dtype}] eager at {sizes}")
+
+
+def _check_jvp(case, dtype, masked, args, specs, sizes, active, cts) -> None:
+    context = f"{case.name} [{dtype}] jvp at {sizes}"
+    bad = [poison(x, spec, sizes, "nan") for x, spec in zip(args, specs)]
+    plain = [cut(x, evaluate(spec, sizes)) for x, spec in zip(args, specs)]
+    tangents = [jnp.full(args[i].shape, 0.5, args[i].dtype) for i in active]
+
+    def along(function: Callable[..., Any], values: list[Any], tangents: list[Any]) -> Any:
+        def of_active(floats: Any) -> Any:
+            new = list(values)
+            for i, x in zip(active, floats):
+                new[i] = x
+            return [o for o in jax.tree.leaves(function(new)) if _is_float(o)]
+
+        return jax.jvp(of_active, ([values[i] for i in active],), (tangents,))[1]
+
+    got = jax.jit(lambda bad, t: along(lambda new: masked(new, sizes)[0], bad, t))(bad, tangents)
+    want = jax.jit(lambda plain, t: along(lambda new: case.fun(*new), plain, t))(
+        plain, [cut(t, plain[i].shape) for i, t in zip(active, tangents)]
+    )
+    _close_tree([cut(g, w.shape) for g, w in zip(got, want)], want, dtype, case, context)
+
+
+def _close(got: Any, want: Any, dtype: str, case: Case, context: str) -> None:
+    if jnp.issubdtype(want.dtype, jax.dtypes.prng_key):
+        got, want = jax.random.key_data(got), jax.random.key_data(want)
+    if case.exact or not jnp.issubdtype(want.dtype, jnp.inexact):
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(want), err_msg=context)
+        return
+    tolerance = case.tolerance * _TOLERANCE[jnp.dtype(want.dtype).name if dtype != "bfloat16" else "bfloat16"]
+    got, want = (np.asarray(x, np.complex128 if jnp.iscomplexobj(x) else np.float64) for x in (got, want))
+    np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, err_msg=context)
+
+
+def _close_tree(got: Any, want: Any, dtype: str, case: Case, context: str) -> None:
+    case = dataclasses.replace(case, exact=False)
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        _close(a, b, dtype, case, context)

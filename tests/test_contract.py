@@ -1,0 +1,45 @@
+"""The contract, over every case and dtype; and that every registered rule is met by some case."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+from cases import CASES
+from contract import check, make
+
+import maskax as mx
+
+
+@pytest.mark.parametrize(("case", "dtype"), [pytest.param(c, d, id=f"{c.name}-{d}") for c in CASES for d in c.dtypes])
+def test_masked_equals_plain(case, dtype):
+    check(case, dtype)
+
+
+def test_case_names_are_unique():
+    names = [case.name for case in CASES]
+    assert len(names) == len(set(names))
+
+
+# Spellings that other JAX versions use, and rules that a program reaches only there.
+_OTHER_VERSIONS = {"pjit", "core_call", "closed_call", "remat", "checkpoint", "remat2", "copy_p", "bitwise_and"}
+
+
+def test_every_rule_has_a_case(monkeypatch):
+    met = set()
+
+    def recorded(name, function):
+        def rule(*args, **params):
+            met.add(name)
+            return function(*args, **params)
+
+        return rule
+
+    from maskax._interpret import RULES
+
+    for name, function in mx.rules().items():
+        monkeypatch.setitem(RULES, name, recorded(name, function))
+    for case in CASES:
+        args = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in make(case, case.dtypes[0])]
+        masked = mx.mask(case.fun, [a.spec for a in case.operands], constraints=case.constraints)
+        jax.eval_shape(lambda args, m=masked, c=case: m(args, {n: jnp.int32(1) for n in c.names})[0], args)
+    missing = mx.rules().keys() - met - _OTHER_VERSIONS
+    assert not missing, f"rules without a case: {sorted(missing)}"
