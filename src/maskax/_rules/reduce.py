@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from maskax._interpret import Context, Operand, rule
 
@@ -25,7 +26,7 @@ def _extreme(dtype: Any, sign: int, infinite: bool) -> Any:
         return sign > 0
     if jnp.issubdtype(dtype, jnp.integer):
         return jnp.iinfo(dtype).max if sign > 0 else jnp.iinfo(dtype).min
-    largest = jnp.inf if infinite and jnp.isinf(jnp.asarray(jnp.inf, dtype)) else float(jnp.finfo(dtype).max)
+    largest = jnp.inf if infinite and np.isinf(np.asarray(np.inf).astype(dtype)) else float(jnp.finfo(dtype).max)
     return sign * largest
 
 
