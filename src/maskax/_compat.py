@@ -5,6 +5,8 @@ name it needs and, where versions differ, which version spells it how.
 """
 
 import contextlib
+import functools
+import operator
 import os
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,14 +65,11 @@ def evaluate_dim(dim: Any, env: Callable[[str], Any], maximum: Callable, minimum
                 return minimum(a, b)
         raise NotImplementedError(f"dimension operation {f.operation!r}")
 
-    total: Any = 0
-    for term, coefficient in dim._sorted_terms:
-        value: Any = coefficient
-        for f, exponent in term._factors:
-            for base in [factor(f)] * exponent:
-                value = base * value
-        total = value + total
-    return total
+    def term(t: Any, coefficient: int) -> Any:
+        powers = [factor(f) for f, exponent in t._factors for _ in range(exponent)]
+        return functools.reduce(operator.mul, powers if powers and coefficient == 1 else [*powers, coefficient])
+
+    return functools.reduce(operator.add, [term(t, coefficient) for t, coefficient in dim._sorted_terms])
 
 
 def linear_parts(dim: Any) -> tuple[str, int, Any] | None:
@@ -159,6 +158,13 @@ def blame(eqn: Any) -> Iterator[None]:
     known = own is not None and source_info_util.user_frame(own) is not None
     with source_info_util.user_context(own if known else source_info_util.current().traceback, name_stack=name_stack):
         yield
+
+
+def bind(eqn: Any, arrays: Sequence[Any]) -> Any:
+    """Applies an equation's primitive as it stands, as `jax.core.eval_jaxpr` does."""
+    params = eqn.primitive.get_bind_params(eqn.params)
+    functions, params = params if isinstance(params, tuple) else ((), params)  # a dict since JAX 0.9.2
+    return eqn.primitive.bind(*functions, *arrays, **params)
 
 
 def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:

@@ -24,8 +24,11 @@ from maskax._shapes import Dim, Sizes
 RULES: dict[str, Callable[..., Any]] = {}
 """Masking rule per primitive name. Names are what JAX prints in a jaxpr; they change less than where objects live."""
 
+GUARDED: set[str] = set()
+"""Primitives whose rule is also asked where nothing is ragged but the step is past a row's end (`Sizes.alive`)."""
 
-def rule(*primitives: str, **options: Any) -> Callable[[Callable], Callable]:
+
+def rule(*primitives: str, guarded: bool = False, **options: Any) -> Callable[[Callable], Callable]:
     """Registers the decorated function as the masking rule of some primitives.
 
     A rule is called as `rule(ctx, *operands, **params, **options)` and returns the padded result: an array, or a
@@ -33,6 +36,7 @@ def rule(*primitives: str, **options: Any) -> Callable[[Callable], Callable]:
     """
 
     def register(function: Callable) -> Callable:
+        GUARDED.update(primitives if guarded else ())
         for name in primitives:
             RULES[name] = functools.partial(function, **options) if options else function
         return function
@@ -250,7 +254,8 @@ def _scalar(value: Any) -> Any:
 
 def _apply(eqn: Any, values: list[Padded], sizes: Sizes) -> Sequence[Any]:
     name = eqn.primitive.name
-    if name in RULES and (sizes.alive is not None or _is_ragged(eqn, sizes)):
+    guarded = sizes.alive is not None and name in GUARDED
+    if name in RULES and (guarded or _programs(eqn) or _is_ragged(eqn, sizes)):
         operands = [Operand(value, atom.aval, sizes) for value, atom in zip(values, eqn.invars)]
         out = RULES[name](Context(eqn, sizes), *operands, **eqn.params)
     elif _is_ragged(eqn, sizes):
@@ -260,7 +265,7 @@ def _apply(eqn: Any, values: list[Padded], sizes: Sizes) -> Sequence[Any]:
             "  Keep the ragged dimension out of this step, or write a rule for it: maskax.register_rule(primitive)."
         )
     else:
-        out = eqn.primitive.bind(*[value.data for value in values], **eqn.params)
+        out = _compat.bind(eqn, [value.data for value in values])
     return out if eqn.primitive.multiple_results else [out]
 
 
@@ -268,11 +273,16 @@ def _is_ragged(eqn: Any, sizes: Sizes) -> bool:
     """Whether an equation, or a program inside it, meets a dimension that is only known at run time."""
     if any(sizes.ragged_axes(getattr(atom.aval, "shape", ())) for atom in [*eqn.invars, *eqn.outvars]):
         return True
-    leaves = jax.tree.leaves(list(eqn.params.values()), is_leaf=_compat.is_jaxpr)
+    leaves = jax.tree.leaves(list(eqn.params.values()))
     if any(sizes.is_ragged(leaf) for leaf in leaves if jax.export.is_symbolic_dim(leaf)):
         return True
-    programs = [_compat.open_jaxpr(leaf)[0] for leaf in leaves if _compat.is_jaxpr(leaf)]
-    return any(_is_ragged(inner, sizes) for program in programs for inner in program.eqns)
+    return any(_is_ragged(inner, sizes) for program in _programs(eqn) for inner in program.eqns)
+
+
+def _programs(eqn: Any) -> list[Any]:
+    """The programs among an equation's parameters."""
+    leaves = jax.tree.leaves(list(eqn.params.values()), is_leaf=_compat.is_jaxpr)
+    return [_compat.open_jaxpr(leaf)[0] for leaf in leaves if _compat.is_jaxpr(leaf)]
 
 
 def _headline(eqn: Any, sizes: Sizes) -> str:

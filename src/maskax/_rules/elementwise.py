@@ -70,7 +70,7 @@ def elementwise(ctx: Context, *operands: Operand, **_: Any) -> Any:
     return Padded(out, pad=operands[0].pad) if ctx.eqn.primitive.name in _KEEPS_PAD else out
 
 
-@rule(*_SAFE)
+@rule(*_SAFE, guarded=True)
 def singular(ctx: Context, *operands: Operand, **_: Any) -> Any:
     """`log: f32[n] -> f32[n]`: the operand is 1 in the padding, so that value and slope are finite there."""
     values = _SAFE[ctx.eqn.primitive.name]
@@ -78,7 +78,7 @@ def singular(ctx: Context, *operands: Operand, **_: Any) -> Any:
     return ctx.bind(*_broadcast(ctx, arrays))
 
 
-@rule("exp", "exp2")
+@rule("exp", "exp2", guarded=True)
 def exponential(ctx: Context, x: Operand, **_: Any) -> Padded:
     """`exp: f32[n] -> f32[n]`: the padding underflows to exactly 0, which a following sum need not fill again."""
     if jnp.iscomplexobj(x.data):
@@ -86,7 +86,7 @@ def exponential(ctx: Context, x: Operand, **_: Any) -> Padded:
     return Padded(ctx.bind(x.safe(_UNDERFLOW)), pad=0)
 
 
-@rule("integer_pow")
+@rule("integer_pow", guarded=True)
 def integer_pow(ctx: Context, x: Operand, *, y: int, **_: Any) -> Any:
     """`f32[n] -> f32[n]`: a pole only for a negative exponent; 1 also keeps high powers from overflowing."""
     return ctx.bind(x.data if 0 <= y <= 3 else x.safe(1))

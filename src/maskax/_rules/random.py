@@ -40,7 +40,7 @@ def random_split(ctx: Context, keys: Operand, *, shape: Sequence[Dim], **_: Any)
     return _flat_draw(ctx, keys, shape)
 
 
-@rule("random_gamma")
+@rule("random_gamma", guarded=True)
 def random_gamma(ctx: Context, keys: Operand, alpha: Operand, **_: Any) -> Any:
     """`key[], f32[n, m] -> f32[n, m]`: one key per element, split off by its linear index."""
     batch = keys.shape

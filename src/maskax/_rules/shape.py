@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from maskax import _compat
-from maskax._interpret import Context, Operand, Padded, rule, select
+from maskax._interpret import Context, Operand, Padded, known_equal, rule, select
 from maskax._shapes import Dim
 
 
@@ -52,10 +52,17 @@ def keeps_padding(ctx: Context, x: Operand, **_: Any) -> Padded:
     return Padded(ctx.bind(x.data), pad=x.pad)
 
 
-@rule("expand_dims")
-def expand_dims(ctx: Context, x: Operand, **_: Any) -> Padded:
-    """`f32[n] -> f32[n, 1]`."""
-    return Padded(x.data.reshape(ctx.padded_out), pad=x.pad)
+@rule("stack")
+def stack(ctx: Context, *pieces: Operand, **_: Any) -> Padded:
+    """`f32[n], f32[n] -> f32[2, n]`."""
+    pads = [x.pad for x in pieces]
+    return Padded(ctx.bind(*[x.data for x in pieces]), pad=pads[0] if all(known_equal(p, pads[0]) for p in pads) else None)
+
+
+@rule("unstack")
+def unstack(ctx: Context, x: Operand, **_: Any) -> list[Padded]:
+    """`f32[2, n] -> f32[n], f32[n]`."""
+    return [Padded(piece, pad=x.pad) for piece in ctx.bind(x.data)]
 
 
 @rule("tile")
@@ -98,9 +105,9 @@ def split(ctx: Context, x: Operand, *, sizes: Sequence[Dim], axis: int) -> list[
 def cut(ctx: Context, data: Any, axis: int, start: Dim, size: Dim, stride: Dim = 1) -> Any:
     """`size` elements from `start` on, any of them dimensions; 0 where they run out of the array."""
     bound = ctx.sizes.bound(size)
-    if not ctx.is_ragged(start) and isinstance(stride, int):
+    if not ctx.is_ragged(start, stride):
         stop = start + (bound - 1) * stride + 1
-        if isinstance(stop, int) and isinstance(data.shape[axis], int) and bound > 0 and stop <= data.shape[axis]:
+        if not any(map(jax.export.is_symbolic_dim, (stop, data.shape[axis]))) and bound > 0 and stop <= data.shape[axis]:
             return jax.lax.slice_in_dim(data, start, stop, stride, axis)
     index = ctx.sizes.value(start) + positions(bound) * ctx.sizes.value(stride)
     return take(data, axis, index, (index >= 0) & (index < data.shape[axis]))
