@@ -72,9 +72,7 @@ def decay_only(
         full = spread(choice.make(tree), tree)
         for leaf, entry in zip(named_leaves(tree), jax.tree.leaves(full)):
             if not is_static(entry):
-                raise MaskError(
-                    f"The mask at {leaf.name!r} is an array; a weight-decay mask needs True or False."
-                )
+                raise MaskError(f"The mask at {leaf.name!r} is an array; a weight-decay mask needs True or False.")
         return full
 
     @functools.wraps(factory)

@@ -16,9 +16,7 @@ def load_optax() -> ModuleType:
     try:
         import optax
     except ImportError as error:
-        raise MissingOptaxError(
-            "This function of maskax.optim needs optax: pip install 'maskax[optax]'"
-        ) from error
+        raise MissingOptaxError("This function of maskax.optim needs optax: pip install 'maskax[optax]'") from error
     return optax
 
 

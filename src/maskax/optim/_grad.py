@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from ..tree import PyTree, both, combine, partition, select
-from ..tree._masks import is_static
+from ..tree._masks import is_parameter, is_static
 
 
 def value_and_grad(
@@ -42,7 +42,7 @@ def value_and_grad(
     @functools.wraps(loss)
     def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, PyTree]:
         params = args[argnums]
-        smooth = jax.tree.map(_is_smooth, params)
+        smooth = jax.tree.map(is_parameter, params)
         mask = both(select(params, where), smooth)
         selected, rest = partition(params, jax.tree.map(lambda entry: entry is not False, mask))
 
@@ -50,15 +50,13 @@ def value_and_grad(
             return loss(*args[:argnums], combine(selected, rest), *args[argnums + 1 :], **kwargs)
 
         value, gradient = jax.value_and_grad(inner, has_aux=has_aux)(selected)
-        zeros = jax.tree.map(jnp.zeros_like, partition(rest, jax.tree.map(_is_smooth, rest))[0])
+        zeros = jax.tree.map(jnp.zeros_like, partition(rest, jax.tree.map(is_parameter, rest))[0])
         return value, jax.tree.map(_quiet, mask, combine(gradient, zeros))
 
     return wrapped
 
 
-def grad(
-    loss: Callable[..., Any], where: Any = True, *, argnums: int = 0, has_aux: bool = False
-) -> Callable[..., Any]:
+def grad(loss: Callable[..., Any], where: Any = True, *, argnums: int = 0, has_aux: bool = False) -> Callable[..., Any]:
     """`jax.grad` for the selected leaves; the others cost no backward pass, nor memory for one.
 
     Args:
@@ -86,13 +84,6 @@ def grad(
         return (gradient, value[1]) if has_aux else gradient
 
     return wrapped
-
-
-def _is_smooth(leaf: Any) -> bool:
-    dtype = getattr(leaf, "dtype", None)
-    if dtype is None:
-        return isinstance(leaf, float | complex)
-    return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
 def _quiet(entry: Any, gradient: Any) -> Any:

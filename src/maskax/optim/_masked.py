@@ -64,9 +64,7 @@ def masked(
     (Array([0.1, 0.2], dtype=float32), Array([0.], dtype=float32))
     """
     choice = choose(mask, mask_fn, mask_value, where)
-    return _wrap(
-        "masked", inner, choice, lambda leaf: leaf, mask_compatible_extra_args=mask_compatible_extra_args
-    )
+    return _wrap("masked", inner, choice, lambda leaf: leaf, mask_compatible_extra_args=mask_compatible_extra_args)
 
 
 def train_only(

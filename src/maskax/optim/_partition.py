@@ -130,9 +130,7 @@ def _unknown(label: Any, name: str, transforms: Mapping[Hashable, Any]) -> str:
     return f"The label at {name!r} is {label!r}; the transforms have the labels {listed(list(transforms))}."
 
 
-def _fit_labels(
-    labels: PyTree, tree: PyTree, transforms: Mapping[Hashable, Any]
-) -> tuple[list[Hashable], Structure]:
+def _fit_labels(labels: PyTree, tree: PyTree, transforms: Mapping[Hashable, Any]) -> tuple[list[Hashable], Structure]:
     def check(label: Any, part: PyTree, name: Callable[[], str]) -> Any:
         if _is_label(label, transforms) or (label is None and not jax.tree.leaves(part)):
             return label
@@ -150,16 +148,12 @@ def _labels_where(tree: PyTree, where: Mapping[Hashable, Any]) -> PyTree:
             entries = jax.tree.leaves(select(tree, described))
             for leaf, owned, entry in zip(leaves, owners, entries):
                 if not is_static(entry):
-                    raise MaskError(
-                        f"The group {label!r} has an array for {leaf.name!r}; a leaf has one label."
-                    )
+                    raise MaskError(f"The group {label!r} has an array for {leaf.name!r}; a leaf has one label.")
                 owned += [label] if entry else []
     rest = [label for label, described in where.items() if isinstance(described, EllipsisType)]
     if len(rest) > 1:
         raise MaskError(f"Only one label can have the rest (...); {listed(rest)} have it.")
-    several = [
-        f"{leaf.name} ({', '.join(map(str, owned))})" for leaf, owned in zip(leaves, owners) if len(owned) > 1
-    ]
+    several = [f"{leaf.name} ({', '.join(map(str, owned))})" for leaf, owned in zip(leaves, owners) if len(owned) > 1]
     if several:
         raise MaskError(f"Leaves with more than one label: {listed(several, 10)}. Groups must not overlap.")
     missed = [leaf.name for leaf, owned in zip(leaves, owners) if not owned]

@@ -57,9 +57,7 @@ def tree_map_params(
     )
 
 
-def reset_group(
-    optimizer: "optax.GradientTransformation", state: PyTree, params: PyTree, label: Hashable
-) -> PyTree:
+def reset_group(optimizer: "optax.GradientTransformation", state: PyTree, params: PyTree, label: Hashable) -> PyTree:
     """Start the state of one group of a `partition` afresh; all other state stays.
 
     Args:
@@ -135,12 +133,9 @@ def carry_over(saved: PyTree, fresh: PyTree) -> PyTree:
     for leaf in places:
         if leaf.keys in known and np.shape(known[leaf.keys]) != np.shape(leaf.value):
             raise MaskError(
-                f"The state at {leaf.name!r} was saved as {kind(known[leaf.keys])}, "
-                f"the new one is {kind(leaf.value)}."
+                f"The state at {leaf.name!r} was saved as {kind(known[leaf.keys])}, the new one is {kind(leaf.value)}."
             )
-    return jax.tree.unflatten(
-        jax.tree.structure(fresh), [known.get(leaf.keys, leaf.value) for leaf in places]
-    )
+    return jax.tree.unflatten(jax.tree.structure(fresh), [known.get(leaf.keys, leaf.value) for leaf in places])
 
 
 def _unwrapped(state: PyTree) -> PyTree:

@@ -1,7 +1,7 @@
 """Boolean trees: which leaves of a pytree are kept, trained, transformed.
 
 A mask is an ordinary pytree of booleans, so it works wherever one is asked for, in optax, Equinox or your own
-code. True always means kept. `None` is nothing: in a mask it selects nothing, in a tree it is no parameter.
+code. True always means kept. `None` always means that there is no parameter.
 """
 
 from ._explain import Explanation, count, explain

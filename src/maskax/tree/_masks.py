@@ -24,14 +24,20 @@ class MaskError(MaskaxError, ValueError):
 
 def is_entry(leaf: Any) -> bool:
     """Whether a leaf may stand in a mask: a bool, or an array of booleans (a traced one too)."""
-    return isinstance(leaf, bool | np.bool_) or (
-        isinstance(leaf, np.ndarray | jax.Array) and leaf.dtype == np.bool_
-    )
+    return isinstance(leaf, bool | np.bool_) or (isinstance(leaf, np.ndarray | jax.Array) and leaf.dtype == np.bool_)
 
 
 def is_static(entry: Entry) -> bool:
     """Whether an entry is known for good: a plain bool. A `jax.Array` may change from step to step."""
     return isinstance(entry, bool)
+
+
+def is_parameter(leaf: Any) -> bool:
+    """Whether a leaf can be trained: an array or number, floating-point or complex."""
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None:
+        return isinstance(leaf, float | complex)
+    return bool(jnp.issubdtype(dtype, jnp.inexact))
 
 
 def negate(entry: Entry) -> Entry:
@@ -64,15 +70,13 @@ def fit(mask: PyTree, tree: PyTree, check: Check | None = None) -> tuple[list[En
     """
     entries, structure, parts, names = _lay(mask, tree)
     check = check or _check_entry
-    checked = [
-        check(entry, part, lambda i=i: names()[i].name) for i, (entry, part) in enumerate(zip(entries, parts))
-    ]
+    checked = [check(entry, part, lambda i=i: names()[i].name) for i, (entry, part) in enumerate(zip(entries, parts))]
     return checked, structure
 
 
 def _lay(mask: PyTree, tree: PyTree) -> tuple[list[Entry], Structure, list[PyTree], Callable[[], list[Leaf]]]:
-    # `None` is first tried as the absence of a parameter (the tree has None there too), then as "selects
-    # nothing below".
+    # `None` is tried as what it is for JAX, a node without leaves, which the tree has there too; then as an
+    # entry for something that is there but is no parameter, such as a module's activation function.
     for is_leaf in (None, is_none):
         entries, structure = jax.tree.flatten(mask, is_leaf=is_leaf)
         try:
@@ -90,9 +94,7 @@ def _by_path(mask: PyTree, tree: PyTree) -> list[Entry]:
     for leaf in named_leaves(tree):
         above = next((path for path in _ancestors(leaf.path) if path in entries), None)
         if above is None:
-            faults.append(
-                f"{leaf.name!r} ({kind(leaf.value)}) has no entry in the mask, nor has a node above it"
-            )
+            faults.append(f"{leaf.name!r} ({kind(leaf.value)}) has no entry in the mask, nor has a node above it")
         else:
             used.add(above)
             found.append(entries[above])
@@ -102,9 +104,7 @@ def _by_path(mask: PyTree, tree: PyTree) -> list[Entry]:
         if path in used or entry is None or any(_nested(path, other) for other in hollow):
             continue
         known = sorted({leaf.name for leaf in named_leaves(tree) if leaf.path[: len(path) - 1] == path[:-1]})
-        faults.append(
-            f"{'/'.join(path)!r} is in the mask but not in the tree, which has {listed(known)} there"
-        )
+        faults.append(f"{'/'.join(path)!r} is in the mask but not in the tree, which has {listed(known)} there")
     if faults:
         shown = "\n  ".join(faults[:10] + ([f"and {len(faults) - 10} more"] if len(faults) > 10 else []))
         raise MaskError(
@@ -141,6 +141,11 @@ def _boolean(entry: Entry, part: PyTree, name: Callable[[], str]) -> Entry:
     if isinstance(entry, bool):
         return entry
     if entry is None:
+        if any(map(is_parameter, jax.tree.leaves(part))):
+            raise MaskError(
+                f"The mask at {name()!r} is None, which says that there is no parameter, but the tree has one. "
+                "Write False to leave it out."
+            )
         return False
     if not is_entry(entry):
         raise MaskError(_not_boolean(name(), entry))
@@ -182,8 +187,9 @@ def validate(mask: PyTree, tree: PyTree) -> PyTree:
     of the same type, only the names must agree. An entry is `True` or `False`, a scalar boolean `jax.Array`
     (it may change while a compiled step runs), or a boolean array that says it for each element of one leaf.
 
-    `None` is nothing: in a mask it selects nothing (as False does), in a tree it is no parameter, whatever
-    the mask says there.
+    `None` means that there is no parameter: in a tree, and in a mask for a place where the tree has none
+    (None, or something that is not a floating-point array or number, such as a function). Anywhere else in a
+    mask it is an error.
 
     Args:
         mask: The mask.
@@ -210,15 +216,9 @@ def _columns(masks: Sequence[PyTree]) -> tuple[list[list[Entry]], Structure]:
 
 
 def _plain(mask: PyTree) -> PyTree:
-    """A mask with False for None, and an error for what is not boolean."""
-    entries, structure = jax.tree.flatten(mask, is_leaf=is_none)
-
-    def name(index: int) -> str:
-        return named_leaves(mask, is_none)[index].name
-
-    return structure.unflatten(
-        [_boolean(entry, None, lambda i=i: name(i)) for i, entry in enumerate(entries)]
-    )
+    """A mask, checked, with plain bools where it can have them."""
+    entries, structure = fit(mask, mask, _boolean)
+    return structure.unflatten(entries)
 
 
 def _and(one: Entry, other: Entry) -> Entry:

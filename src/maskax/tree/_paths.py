@@ -59,20 +59,25 @@ def split(pattern: str) -> Path:
     return tuple(part for part in pattern.split("/") if part)
 
 
-def glob(path: Sequence[str], pattern: Sequence[str]) -> bool:
+def glob(path: Path, pattern: Path) -> bool:
     """Whether a pattern names this path, or a node above it (a pattern selects whole subtrees)."""
+    # A key may hold slashes of its own, as haiku's module names do.
+    return _glob(split("/".join(path)), pattern)
+
+
+def _glob(path: Path, pattern: Path) -> bool:
     if not pattern:
         return True
     head, rest = pattern[0], pattern[1:]
     if head == "**":
-        return any(glob(path[start:], rest) for start in range(len(path) + 1))
-    return bool(path) and fnmatchcase(path[0], head) and glob(path[1:], rest)
+        return any(_glob(path[start:], rest) for start in range(len(path) + 1))
+    return bool(path) and fnmatchcase(path[0], head) and _glob(path[1:], rest)
 
 
 def near_misses(pattern: str, names: Sequence[str]) -> str:
     """What the writer of a pattern that matches nothing may have meant, as the end of a message."""
     anywhere = ("**", *split(pattern))
-    hits = [name for name in names if glob(split(name), anywhere)]
+    hits = [name for name in names if glob((name,), anywhere)]
     if hits:
         return f"Patterns start at the root: {'/'.join(anywhere)!r} matches {listed(hits)}."
     close = get_close_matches(pattern, names, n=5, cutoff=0.5)

@@ -108,9 +108,7 @@ def _by_regex(tree: PyTree, pattern: re.Pattern[str]) -> list[bool]:
     hollow = any(pattern.search("/".join(path)) for path in hollow_paths(tree)) if not any(found) else True
     if leaves and not any(found) and not hollow:
         names = listed([leaf.name for leaf in leaves])
-        raise MaskError(
-            f"The expression {pattern.pattern!r} is found in no path of the tree. The paths are {names}."
-        )
+        raise MaskError(f"The expression {pattern.pattern!r} is found in no path of the tree. The paths are {names}.")
     return found
 
 
@@ -220,9 +218,7 @@ def partition(tree: PyTree, where: Where) -> tuple[PyTree, PyTree]:
     mask = jax.tree.leaves(select(tree, where))
     for leaf, entry in zip(named_leaves(tree), mask):
         if not isinstance(entry, bool):
-            raise MaskError(
-                f"The mask at {leaf.name!r} is an array ({kind(entry)}); partition needs True or False."
-            )
+            raise MaskError(f"The mask at {leaf.name!r} is an array ({kind(entry)}); partition needs True or False.")
     selected = structure.unflatten([leaf if entry else None for leaf, entry in zip(leaves, mask)])
     return selected, structure.unflatten([None if entry else leaf for leaf, entry in zip(leaves, mask)])
 
