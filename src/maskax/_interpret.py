@@ -9,6 +9,7 @@ in its padding is finite and never depends on the padding of the caller's arrays
 
 import dataclasses
 import functools
+import operator
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -89,12 +90,16 @@ class Padded(NamedTuple):
         pad: what is known to lie in the padding of every axis, or `None`.
         raw: the array that `data` was filled from, if any. Filling again starts from it: XLA does not merge selects.
         dim: the dimension that a scalar is the run-time value of, if any.
+        spread: the operand that `data` is a broadcast of, if any, and
+        respread: that broadcast.
     """
 
     data: Any
     pad: Any = None
     raw: Any = None
     dim: Any = None
+    spread: "Operand | None" = None
+    respread: Callable[[Any], Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,13 +148,26 @@ class Operand:
         source = self.value.raw if whole and self.value.raw is not None else self.data
         return select(self.keep(axes), source, value)
 
-    def safe(self, value: Any) -> Any:
-        """The array with `value` wherever the result will not be used: in padding and on steps past a row's end."""
-        if self.sizes.alive is None:
-            return self.fill(value)
-        mask = self.keep()
-        mask = self.sizes.alive if mask is None else mask & self.sizes.alive
-        return select(mask, self.data, value)
+    def safe(self, value: Any, shape: Sequence[Dim] | None = None) -> Any:
+        """The array with `value` wherever the result will not be used: in padding and on steps past a row's end.
+
+        Copies that a broadcast made in the padding are true values elsewhere, and stay: what is filled is the operand of
+        the broadcast, which is smaller. Only where an axis has no true position at all are they filled too.
+
+        Args:
+            value: harmless for the primitive.
+            shape: the logical shape that the operand is about to be broadcast to, if not its own.
+        """
+        base = self.value.spread or self
+        shape = self.shape if shape is None else shape
+        masks = [base.keep(), self.sizes.alive]
+        masks += [self.sizes.true(dim) > 0 for dim in set(shape) - set(base.shape) if self.sizes.is_ragged(dim)]
+        masks = [mask for mask in masks if mask is not None]
+        if not masks or (len(masks) == 1 and base.ragged and known_equal(base.pad, value)):
+            return self.data
+        source = base.data if base.value.raw is None else base.value.raw
+        filled = select(functools.reduce(operator.and_, masks), source, value)
+        return filled if base is self else self.value.respread(filled)
 
 
 def known_equal(pad: Any, value: Any) -> bool:

@@ -9,17 +9,17 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from maskax._interpret import Context, Operand, Padded, rule
+from maskax._interpret import Context, Operand, Padded, known_equal, rule
 
 _PLAIN = """
-    abs add add_any and asinh atan bessel_i0e bessel_i1e bitwise_and ceil clamp clz complex conj copy copy_p cos
+    abs add add_any and asinh atan bessel_i0e bessel_i1e ceil clamp clz complex conj copy cos
     eq eq_to erf erfc floor ge gt imag is_finite le le_to logistic lt lt_to max min mul mulhi ne neg nextafter not
-    one_minus_square or population_count real reduce_precision round select_n shift_left shift_right_arithmetic
+    one_minus_square or polynomial population_count real reduce_precision round select_n shift_left shift_right_arithmetic
     shift_right_logical sign sin square stop_gradient sub tanh xor
     random_clone random_fold_in random_seed
 """.split()
 
-_KEEPS_PAD = "copy copy_p name reduce_precision stop_gradient".split()
+_KEEPS_PAD = "copy name reduce_precision stop_gradient".split()
 
 _UNDERFLOW = -1e4  # exp gives exactly 0 here in every floating dtype, with a finite operand and a derivative of 0
 
@@ -44,7 +44,6 @@ _SAFE: dict[str, tuple[Any, ...]] = {
     "log2": (1,),
     "polygamma": (1, 1),
     "pow": (1, None),
-    "random_gamma_grad": (1, 1),
     "regularized_incomplete_beta": (1, 1, 0.5),
     "rem": (None, 1),
     "rsqrt": (1,),
@@ -71,11 +70,12 @@ def elementwise(ctx: Context, *operands: Operand, **_: Any) -> Any:
 
 
 @rule(*_SAFE, guarded=True)
-def singular(ctx: Context, *operands: Operand, **_: Any) -> Any:
+def singular(ctx: Context, *operands: Operand, **_: Any) -> Padded:
     """`log: f32[n] -> f32[n]`: the operand is 1 in the padding, so that value and slope are finite there."""
     values = _SAFE[ctx.eqn.primitive.name]
-    arrays = [x.data if v is None else x.safe(v) for x, v in zip(operands, values)]
-    return ctx.bind(*_broadcast(ctx, arrays))
+    arrays = [x.data if v is None else x.safe(v, ctx.out_shape) for x, v in zip(operands, values)]
+    zero_over_one = ctx.eqn.primitive.name == "div" and known_equal(operands[0].pad, 0)
+    return Padded(ctx.bind(*_broadcast(ctx, arrays)), pad=0 if zero_over_one else None)
 
 
 @rule("exp", "exp2", guarded=True)

@@ -43,7 +43,12 @@ def broadcast_in_dim(ctx: Context, x: Operand, *, broadcast_dimensions: Sequence
     stretched = [a for a, dim in zip(broadcast_dimensions, x.shape) if dim != ctx.out_shape[a]]
     copies = ctx.is_ragged(*[ctx.out_shape[a] for a in [*new_ragged, *stretched]])
     known = _compat.is_literal(ctx.eqn.invars[0]) or not copies
-    return Padded(ctx.bind(x.data, shape=ctx.padded_out), pad=x.pad if known else None)
+
+    def respread(data: Any) -> Any:
+        return ctx.bind(x.value.respread(data) if x.value.respread else data, shape=ctx.padded_out)
+
+    out = ctx.bind(x.data, shape=ctx.padded_out)
+    return Padded(out, x.pad if known else None, spread=x.value.spread or x, respread=respread)
 
 
 @rule("transpose", "squeeze")
