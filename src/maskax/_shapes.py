@@ -251,7 +251,8 @@ def _bounds(dim: Dim, limits: tuple[tuple[str, Dim], ...]) -> tuple[Dim, Dim]:
     if len(limit) == len(names) and all(isinstance(v, int) for v in limit.values()):
         if math.prod(v + 1 for v in limit.values()) <= _GRID_LIMIT:
             axes = np.meshgrid(*[np.arange(v + 1) for v in limit.values()], indexing="ij", sparse=True)
-            grid = _compat.evaluate_dim(dim, dict(zip(limit, axes)).__getitem__, np.maximum, np.minimum)
+            with np.errstate(divide="ignore"):  # mod(1, n): at n = 0 NumPy gives 0
+                grid = _compat.evaluate_dim(dim, dict(zip(limit, axes)).__getitem__, np.maximum, np.minimum)
             return int(np.min(grid)), int(np.max(grid))
     interval = _Interval.of(
         _compat.evaluate_dim(

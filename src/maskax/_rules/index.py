@@ -27,8 +27,9 @@ def _whole(x: Operand, window: Sequence[Dim], axis: int) -> bool:
 
 def _room(ctx: Context, x: Operand, window: Sequence[Dim], value: Any = 0) -> Any:
     """The array, longer where a ragged window is narrower than it: XLA would shift a window that sticks out."""
-    config = [(0, ctx.sizes.bound(w) if ctx.is_ragged(w) and not _whole(x, window, a) else 0, 0)
-              for a, w in enumerate(window)]
+    config = [
+        (0, ctx.sizes.bound(w) if ctx.is_ragged(w) and not _whole(x, window, a) else 0, 0) for a, w in enumerate(window)
+    ]
     return jax.lax.pad(x.data, jnp.asarray(value, x.dtype), config) if any(hi != 0 for _, hi, _ in config) else x.data
 
 
@@ -41,8 +42,9 @@ def _concerns(ctx: Context, x: Operand, window: Sequence[Dim], axes: Sequence[in
 
 
 @rule("gather")
-def gather(ctx: Context, x: Operand, indices: Operand, *, dimension_numbers: Any, slice_sizes: Any, mode: Any,
-           **_: Any) -> Any:
+def gather(
+    ctx: Context, x: Operand, indices: Operand, *, dimension_numbers: Any, slice_sizes: Any, mode: Any, **_: Any
+) -> Any:
     """`f32[n, d], i32[k, 1] -> f32[k, d]`."""
     axes = dimension_numbers.start_index_map
     index = indices.fill(0, range(len(indices.shape) - 1))
@@ -107,8 +109,9 @@ _NEUTRAL = {
 
 
 @rule("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max")
-def scatter(ctx: Context, x: Operand, indices: Operand, updates: Operand, *, dimension_numbers: Any, mode: Any,
-            **_: Any) -> Any:
+def scatter(
+    ctx: Context, x: Operand, indices: Operand, updates: Operand, *, dimension_numbers: Any, mode: Any, **_: Any
+) -> Any:
     """`f32[n, d], i32[k, 1], f32[k, d] -> f32[n, d]`."""
     numbers = dimension_numbers
     axes = numbers.scatter_dims_to_operand_dims

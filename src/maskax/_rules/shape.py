@@ -61,7 +61,9 @@ def keeps_padding(ctx: Context, x: Operand, **_: Any) -> Padded:
 def stack(ctx: Context, *pieces: Operand, **_: Any) -> Padded:
     """`f32[n], f32[n] -> f32[2, n]`."""
     pads = [x.pad for x in pieces]
-    return Padded(ctx.bind(*[x.data for x in pieces]), pad=pads[0] if all(known_equal(p, pads[0]) for p in pads) else None)
+    return Padded(
+        ctx.bind(*[x.data for x in pieces]), pad=pads[0] if all(known_equal(p, pads[0]) for p in pads) else None
+    )
 
 
 @rule("unstack")
@@ -112,7 +114,11 @@ def cut(ctx: Context, data: Any, axis: int, start: Dim, size: Dim, stride: Dim =
     bound = ctx.sizes.bound(size)
     if not ctx.is_ragged(start, stride):
         stop = start + (bound - 1) * stride + 1
-        if not any(map(jax.export.is_symbolic_dim, (stop, data.shape[axis]))) and bound > 0 and stop <= data.shape[axis]:
+        if (
+            not any(map(jax.export.is_symbolic_dim, (stop, data.shape[axis])))
+            and bound > 0
+            and stop <= data.shape[axis]
+        ):
             return jax.lax.slice_in_dim(data, start, stop, stride, axis)
     index = ctx.sizes.value(start) + positions(bound) * ctx.sizes.value(stride)
     return take(data, axis, index, (index >= 0) & (index < data.shape[axis]))

@@ -16,17 +16,39 @@ from maskax._rules.shape import place
 from maskax._shapes import Dim
 
 
-def _buffer(ctx: Context, x: Operand, data: Any, axis: int, out: Dim, *, low: Dim, stride: int, window: int,
-            interior: int, value: Any) -> Any:
+def _buffer(
+    ctx: Context,
+    x: Operand,
+    data: Any,
+    axis: int,
+    out: Dim,
+    *,
+    low: Dim,
+    stride: int,
+    window: int,
+    interior: int,
+    value: Any,
+) -> Any:
     """`data` along `axis` so that result `i` of bound(out) sees the elements from `stride * i` on."""
     length = _compat.max_dim((ctx.sizes.bound(out) - 1) * stride + window, 0)
     return place(ctx, data, axis, low, interior, length, value)
 
 
 @rule("conv_general_dilated")
-def conv_general_dilated(ctx: Context, lhs: Operand, rhs: Operand, *, dimension_numbers: Any, window_strides: Any,
-                         padding: Any, lhs_dilation: Any, rhs_dilation: Any, feature_group_count: int,
-                         batch_group_count: int, **_: Any) -> Any:
+def conv_general_dilated(
+    ctx: Context,
+    lhs: Operand,
+    rhs: Operand,
+    *,
+    dimension_numbers: Any,
+    window_strides: Any,
+    padding: Any,
+    lhs_dilation: Any,
+    rhs_dilation: Any,
+    feature_group_count: int,
+    batch_group_count: int,
+    **_: Any,
+) -> Any:
     """`f32[1, n, c], f32[k, c, d] -> f32[1, n/s, d]`: ragged in space, batch or features."""
     spec = dimension_numbers
     if (feature_group_count > 1 or batch_group_count > 1) and ctx.is_ragged(
@@ -42,8 +64,18 @@ def conv_general_dilated(ctx: Context, lhs: Operand, rhs: Operand, *, dimension_
         out, taps = ctx.out_shape[o], rhs.shape[k]
         if ctx.is_ragged(lhs.shape[a], taps, out, *padding[i]):
             window = _extent(ctx.sizes.bound(taps), rhs_dilation[i])
-            image = _buffer(ctx, lhs, image, a, out, low=padding[i][0], stride=window_strides[i], window=window,
-                            interior=dilation[i] - 1, value=0)
+            image = _buffer(
+                ctx,
+                lhs,
+                image,
+                a,
+                out,
+                low=padding[i][0],
+                stride=window_strides[i],
+                window=window,
+                interior=dilation[i] - 1,
+                value=0,
+            )
             new_padding[i], dilation[i] = (0, 0), 1
     return ctx.bind(image, kernel, padding=tuple(new_padding), lhs_dilation=tuple(dilation))
 
@@ -88,24 +120,48 @@ def _windows(ctx: Context, arrays: Sequence[Operand], fills: Sequence[Any], para
                 "Use a static window, or one that covers the whole axis.",
             )
         window[axis] = ctx.sizes.bound(window[axis])
-        layout = dict(low=padding[axis][0], stride=params["window_strides"][axis], interior=dilation[axis] - 1,
-                      window=_extent(window[axis], params["window_dilation"][axis]))
+        layout = dict(
+            low=padding[axis][0],
+            stride=params["window_strides"][axis],
+            interior=dilation[axis] - 1,
+            window=_extent(window[axis], params["window_dilation"][axis]),
+        )
         data = [_buffer(ctx, x, d, axis, out, value=v, **layout) for d, v in zip(data, fills)]
         padding[axis], dilation[axis] = (0, 0), 1
-    return ctx.bind(*data, *inits, padding=tuple(padding), base_dilation=tuple(dilation), window_dimensions=tuple(window))
+    return ctx.bind(
+        *data, *inits, padding=tuple(padding), base_dilation=tuple(dilation), window_dimensions=tuple(window)
+    )
 
 
 @rule("select_and_scatter_add")
-def select_and_scatter_add(ctx: Context, source: Operand, x: Operand, *, select_prim: Any, window_dimensions: Any,
-                           window_strides: Any, padding: Any) -> Any:
+def select_and_scatter_add(
+    ctx: Context,
+    source: Operand,
+    x: Operand,
+    *,
+    select_prim: Any,
+    window_dimensions: Any,
+    window_strides: Any,
+    padding: Any,
+) -> Any:
     """The gradient of a max or min window: scatter in the buffer of windows, then undo its layout."""
     identity = (lowest if select_prim.name == "ge" else highest)(x.dtype)
 
     def layout(data: Any, value: Any) -> Any:
         for axis, dim in enumerate(x.shape):
             if ctx.is_ragged(dim, source.shape[axis], *padding[axis]):
-                data = _buffer(ctx, x, data, axis, source.shape[axis], low=padding[axis][0], interior=0, value=value,
-                               stride=window_strides[axis], window=window_dimensions[axis])
+                data = _buffer(
+                    ctx,
+                    x,
+                    data,
+                    axis,
+                    source.shape[axis],
+                    low=padding[axis][0],
+                    interior=0,
+                    value=value,
+                    stride=window_strides[axis],
+                    window=window_dimensions[axis],
+                )
                 new_padding[axis] = (0, 0)
         return data
 
