@@ -131,12 +131,13 @@ def cut(array: Any, shape: Sequence[int]) -> Any:
 
 
 def size_table(case: Case) -> list[dict[str, int]]:
-    """Sizes least, 1, middle and full of each variable, combined."""
+    """Sizes least, 1, middle and full of each variable, combined; those that the constraints allow."""
     choices = [sorted({case.least, max(1, case.least), PADDED[n] - 2, PADDED[n]} - set(range(case.least))) for n in case.names]
-    if len(choices) <= 1:
-        return [dict(zip(case.names, c)) for c in itertools.product(*choices)]
-    mixed = list(zip(*[c[i:] + c[:i] for i, c in enumerate(choices)]))
-    return [dict(zip(case.names, c)) for c in [tuple(c[0] for c in choices), tuple(c[-1] for c in choices), *mixed]]
+    combined = list(zip(*[c[i:] + c[:i] for i, c in enumerate(choices)]))
+    if len(choices) > 1:
+        combined = [tuple(c[0] for c in choices), tuple(c[-1] for c in choices), *combined]
+    table = [dict(zip(case.names, c)) for c in combined]
+    return [sizes for sizes in table if all(evaluate(c, sizes)[0] for c in case.constraints)]
 
 
 def _is_float(x: Any) -> bool:
@@ -305,7 +306,7 @@ def _close(got: Any, want: Any, dtype: str, case: Case, context: str) -> None:
     if case.exact or not jnp.issubdtype(want.dtype, jnp.inexact):
         np.testing.assert_array_equal(np.asarray(got), np.asarray(want), err_msg=context)
         return
-    tolerance = case.tolerance * _TOLERANCE[jnp.dtype(want.dtype).name if dtype != "bfloat16" else "bfloat16"]
+    tolerance = case.tolerance * max(_TOLERANCE[jnp.dtype(want.dtype).name], _TOLERANCE.get(dtype, 0))
     got, want = (np.asarray(x, np.complex128 if jnp.iscomplexobj(x) else np.float64) for x in (got, want))
     np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance, err_msg=context)
 
