@@ -5,7 +5,6 @@ The oracle is always the plain function on arrays cut to their true size. Nothin
 
 import contextlib
 import dataclasses
-import itertools
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -82,9 +81,12 @@ class Case:
 
 def evaluate(spec: str, sizes: Mapping[str, int], static: Sequence[int] | None = None) -> tuple[int, ...]:
     """The shape that a shape string gives at some sizes (`_` only where `static` says what it is)."""
-    names = dict(sizes, floordiv=lambda a, b: a // b, mod=lambda a, b: a % b, max=max, min=min)
     text = spec.strip().strip("()")
-    return tuple(int(eval(part, names)) for part in text.split(",") if part.strip()) if text else ()
+    return tuple(int(_evaluate(part, sizes)) for part in text.split(",") if part.strip()) if text else ()
+
+
+def _evaluate(expression: str, sizes: Mapping[str, int]) -> Any:
+    return eval(expression, dict(sizes, floordiv=lambda a, b: a // b, mod=lambda a, b: a % b, max=max, min=min))
 
 
 def make(case: Case, dtype: str) -> list[Any]:
@@ -137,7 +139,7 @@ def size_table(case: Case) -> list[dict[str, int]]:
     if len(choices) > 1:
         combined = [tuple(c[0] for c in choices), tuple(c[-1] for c in choices), *combined]
     table = [dict(zip(case.names, c)) for c in combined]
-    return [sizes for sizes in table if all(evaluate(c, sizes)[0] for c in case.constraints)]
+    return [sizes for sizes in table if all(_evaluate(constraint, sizes) for constraint in case.constraints)]
 
 
 def _is_float(x: Any) -> bool:

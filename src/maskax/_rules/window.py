@@ -1,7 +1,7 @@
 """Convolutions and window reductions over ragged axes.
 
-Padding amounts of SAME and strided windows depend on n. The operand is therefore laid out, per row, in a buffer in which
-every window starts at `stride * position`, and the windows are VALID there.
+Padding amounts of SAME and strided windows depend on n. The operand is therefore laid out, per row, in a buffer in
+which every window starts at `stride * position`, and the windows are VALID there.
 """
 
 from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ def conv_general_dilated(
         lhs.shape[spec.lhs_spec[0]], lhs.shape[spec.lhs_spec[1]], *[rhs.shape[a] for a in spec.rhs_spec[:2]]
     ):
         raise ctx.unmaskable(
-            "A grouped convolution is ragged in its batch or features: where a group ends would differ from row to row.",
+            "A grouped convolution is ragged in its batch or features: groups would end elsewhere in every row.",
             "Split the groups by hand, or keep those axes static.",
         )
     image, kernel = lhs.fill(0, lhs.ragged), rhs.fill(0, rhs.ragged)
@@ -120,12 +120,12 @@ def _windows(ctx: Context, arrays: Sequence[Operand], fills: Sequence[Any], para
                 "Use a static window, or one that covers the whole axis.",
             )
         window[axis] = ctx.sizes.bound(window[axis])
-        layout = dict(
-            low=padding[axis][0],
-            stride=params["window_strides"][axis],
-            interior=dilation[axis] - 1,
-            window=_extent(window[axis], params["window_dilation"][axis]),
-        )
+        layout = {
+            "low": padding[axis][0],
+            "stride": params["window_strides"][axis],
+            "interior": dilation[axis] - 1,
+            "window": _extent(window[axis], params["window_dilation"][axis]),
+        }
         data = [_buffer(ctx, x, d, axis, out, value=v, **layout) for d, v in zip(data, fills)]
         padding[axis], dilation[axis] = (0, 0), 1
     return ctx.bind(
