@@ -17,9 +17,7 @@ OUT_SHAPE = (f"(m, {data.VOCAB_SIZE})", f"(m, {data.VOCAB_SIZE})")
 Params = Any  # a tree of arrays, as flax makes it
 
 
-def batch_loss(
-    model: Seq2seq, params: Params, batch: data.Batch, sizes: data.Sizes, key: jax.Array
-) -> jax.Array:
+def batch_loss(model: Seq2seq, params: Params, batch: data.Batch, sizes: data.Sizes, key: jax.Array) -> jax.Array:
     """Returns the mean cross-entropy over the true characters of a batch.
 
     Args:

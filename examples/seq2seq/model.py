@@ -85,8 +85,8 @@ class Seq2seq(nn.Module):
           ``(m, vocabulary)``.
         """
         state = Encoder(self.hidden_size, name="encoder")(query)
-        decoder = nn.scan(
-            DecoderStep, variable_broadcast="params", split_rngs={"params": False, "sample": True}
-        )(self.hidden_size, self.teacher_force, self.sample, name="decoder")
+        decoder = nn.scan(DecoderStep, variable_broadcast="params", split_rngs={"params": False, "sample": True})(
+            self.hidden_size, self.teacher_force, self.sample, name="decoder"
+        )
         _, (logits, said) = decoder((state, answer[0]), answer[:-1])
         return logits, said

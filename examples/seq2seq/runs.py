@@ -31,7 +31,7 @@ class Config:
     learning_rate: float = option(4e-3, "highest learning rate")
     batch_size: int = option(128, "sums in a batch")
     hidden_size: int = option(512, "units of each LSTM")
-    num_train_steps: int = option(3000, "batches to train on")
+    num_train_steps: int = option(2500, "batches to train on")
     decode_frequency: int = option(100, "steps from one look to the next: samples, metrics, a checkpoint")
     max_len_query_digit: int = option(3, "most digits of a number to add")
     teacher_force: bool = option(True, "give the decoder the true characters, or what it said itself")

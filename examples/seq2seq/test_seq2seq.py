@@ -19,8 +19,11 @@ import maskax as mx
 
 DIGITS = 2
 HIDDEN = 8
+FORCED = Seq2seq(HIDDEN)
 GREEDY = Seq2seq(HIDDEN, teacher_force=False)
-PAIRS = np.array([[1, 2], [99, 99], [0, 10], [47, 5], [80, 21]])  # the shortest and the longest among them
+SAMPLED = Seq2seq(HIDDEN, teacher_force=False, sample=True)
+KEY = jax.random.key(1)
+PAIRS = np.array([[1, 2], [99, 99], [47, 5]])  # the shortest and the longest among them
 
 
 @pytest.fixture
@@ -44,9 +47,7 @@ def assert_trees_identical(actual, expected):
 def hand_lstm(cell, state, x):
     """One step of a batch of LSTMs, from flax's parameters."""
     c, h = state
-    i, f, g, o = (
-        x @ cell["i" + k]["kernel"] + h @ cell["h" + k]["kernel"] + cell["h" + k]["bias"] for k in "ifgo"
-    )
+    i, f, g, o = (x @ cell["i" + k]["kernel"] + h @ cell["h" + k]["kernel"] + cell["h" + k]["bias"] for k in "ifgo")
     c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
     return c, jax.nn.sigmoid(o) * jnp.tanh(c)
 
@@ -81,35 +82,32 @@ def unpadded_loss(model, params, batch, sizes, key):
     return total / sizes["m"].sum()
 
 
-@pytest.mark.parametrize("teacher_force", [True, False])
-def test_gradients_equal_those_of_a_model_masked_by_hand(params, padded, teacher_force):
-    loss_of = functools.partial(batch_loss, Seq2seq(HIDDEN, teacher_force))
-    actual = jax.jit(jax.value_and_grad(loss_of))(params, *padded, jax.random.key(1))
+@functools.cache  # one compilation a model, for all tests
+def masked_value_and_grad(model):
+    return jax.jit(jax.value_and_grad(functools.partial(batch_loss, model)))
+
+
+@pytest.mark.parametrize("model", [FORCED, GREEDY], ids=["forced", "greedy"])
+def test_gradients_equal_those_of_a_model_masked_by_hand(params, padded, model):
     by_hand = jax.jit(jax.value_and_grad(hand_masked_loss), static_argnums=3)
-    assert_trees_close(actual, by_hand(params, *padded, teacher_force))
+    expected = by_hand(params, *padded, model.teacher_force)
+    assert_trees_close(masked_value_and_grad(model)(params, *padded, KEY), expected)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [Seq2seq(HIDDEN), GREEDY, Seq2seq(HIDDEN, teacher_force=False, sample=True)],
-    ids=["forced", "greedy", "sampled"],
-)
+@pytest.mark.parametrize("model", [FORCED, GREEDY, SAMPLED], ids=["forced", "greedy", "sampled"])
 def test_gradients_equal_those_of_the_plain_model_on_unpadded_examples(params, padded, model):
-    arguments = params, *padded, jax.random.key(1)
-    actual = jax.jit(jax.value_and_grad(functools.partial(batch_loss, model)))(*arguments)
-    assert_trees_close(actual, jax.value_and_grad(functools.partial(unpadded_loss, model))(*arguments))
+    expected = jax.jit(jax.value_and_grad(lambda params: unpadded_loss(model, params, *padded, KEY)))(params)
+    assert_trees_close(masked_value_and_grad(model)(params, *padded, KEY), expected)
 
 
 @pytest.mark.parametrize("poison", [np.nan, np.inf, 7.0])
-@pytest.mark.parametrize("teacher_force", [True, False])
-def test_padding_changes_no_bit(params, padded, teacher_force, poison):
+@pytest.mark.parametrize("model", [FORCED, SAMPLED], ids=["forced", "sampled"])
+def test_padding_changes_no_bit(params, padded, model, poison):
     batch, sizes = padded
     poisoned = {name: np.where(array.any(-1, keepdims=True), array, poison) for name, array in batch.items()}
-    assert any((poisoned[name] != batch[name]).any() for name in batch)
-    loss_of = functools.partial(batch_loss, Seq2seq(HIDDEN, teacher_force, sample=not teacher_force))
-    grad = jax.jit(jax.value_and_grad(loss_of))
-    key = jax.random.key(1)
-    assert_trees_identical(grad(params, poisoned, sizes, key), grad(params, batch, sizes, key))
+    assert all((poisoned[name] != batch[name]).any() for name in batch)
+    loss_and_grad = masked_value_and_grad(model)
+    assert_trees_identical(loss_and_grad(params, poisoned, sizes, KEY), loss_and_grad(params, *padded, KEY))
 
 
 @pytest.mark.parametrize("name", ["n", "m"])
@@ -118,7 +116,7 @@ def test_a_size_above_the_padded_one_raises(params, padded, name):
     assert sizes["n"].max() == batch["query"].shape[1] and sizes["m"].max() + 1 == batch["answer"].shape[1]
     too_large = {**sizes, name: sizes[name] + 1}
     with pytest.raises(mx.MaskaxError, match=name):
-        batch_loss(Seq2seq(HIDDEN), params, batch, too_large, jax.random.key(0))
+        batch_loss(FORCED, params, batch, too_large, KEY)
 
 
 def test_answers_are_those_of_the_plain_model_left_to_itself(params, padded):
