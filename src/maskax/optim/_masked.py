@@ -35,8 +35,7 @@ def masked(
     mask may be scalar boolean `jax.Array`s, which may change from step to step under `jit`: the state of such
     a leaf is always there, and stands still while the entry is False. They may also be boolean arrays that
     fit their leaf (rows of an embedding, pruned weights): unselected elements reach `inner` as gradients of
-    0, and their state does not change. `None` in a mask selects nothing; `None` in the parameters is no
-    parameter.
+    0, and their state does not change. `None` means no parameter, in the parameters and in a mask.
 
     Args:
         inner: The transformation.
