@@ -12,6 +12,7 @@ from maskax._rules import (
     scan,
     shape,
     sort,
+    while_loop,
     window,
 )
 
@@ -27,5 +28,6 @@ __all__ = [
     "scan",
     "shape",
     "sort",
+    "while_loop",
     "window",
 ]

@@ -1,4 +1,4 @@
-"""Programs inside programs: calls, conditionals, while loops, linear solves."""
+"""Programs inside programs: calls, conditionals, linear solves."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,23 +41,6 @@ def cond(ctx: Context, which: Operand, *operands: Operand, branches: Sequence[An
         return lambda *values: arrays(ctx.interpret(branch, *values))
 
     return jax.lax.switch(which.data, [masked(b) for b in branches], *[x.data for x in operands])
-
-
-@rule("while")
-def while_loop(ctx: Context, *operands: Operand, cond_jaxpr: Any, cond_nconsts: int, body_jaxpr: Any,
-               body_nconsts: int, **_: Any) -> list[Any]:
-    """A loop that goes on while its condition holds and the row is alive."""
-    values = [x.data for x in operands]
-    cond_consts, body_consts = values[:cond_nconsts], values[cond_nconsts : cond_nconsts + body_nconsts]
-
-    def proceed(carry: list[Any]) -> Any:
-        (go_on,) = arrays(ctx.interpret(cond_jaxpr, *cond_consts, *carry))
-        return go_on if ctx.sizes.alive is None else go_on & ctx.sizes.alive
-
-    def step(carry: list[Any]) -> list[Any]:
-        return arrays(ctx.interpret(body_jaxpr, *body_consts, *carry))
-
-    return jax.lax.while_loop(proceed, step, values[cond_nconsts + body_nconsts :])
 
 
 @rule("custom_linear_solve")

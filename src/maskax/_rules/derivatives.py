@@ -15,8 +15,9 @@ from maskax._rules.control import arrays, spread
 
 
 @rule("custom_jvp_call")
-def custom_jvp_call(ctx: Context, *operands: Operand, call_jaxpr: Any, num_consts: int, symbolic_zeros: bool,
-                    **_: Any) -> list[Any]:
+def custom_jvp_call(
+    ctx: Context, *operands: Operand, call_jaxpr: Any, num_consts: int, symbolic_zeros: bool, **_: Any
+) -> list[Any]:
     """`jax.custom_jvp`: keeps the user's rule, `symbolic_zeros` included."""
     size_values, restore = spread(ctx.sizes)
     skip = len(size_values)
@@ -37,8 +38,9 @@ def custom_jvp_call(ctx: Context, *operands: Operand, call_jaxpr: Any, num_const
 
 
 @rule("custom_vjp_call")
-def custom_vjp_call(ctx: Context, *operands: Operand, call_jaxpr: Any, num_consts: int, symbolic_zeros: bool,
-                    **_: Any) -> list[Any]:
+def custom_vjp_call(
+    ctx: Context, *operands: Operand, call_jaxpr: Any, num_consts: int, symbolic_zeros: bool, **_: Any
+) -> list[Any]:
     """`jax.custom_vjp`: keeps the user's forward and backward rule."""
     size_values, restore = spread(ctx.sizes)
     skip = len(size_values)

@@ -13,8 +13,10 @@ import jax.numpy as jnp
 from maskax import _compat
 from maskax._interpret import Context, Operand, rule
 from maskax._rules.control import arrays, spread
+from maskax._shapes import Dim, Sizes
 
-Step = Callable[[Any, list[Any], list[Any]], tuple[list[Any], list[Any]]]
+Step = Callable[[Sizes, list[Any], list[Any], list[Any]], tuple[list[Any], list[Any]]]
+"""`(sizes, consts, carry, x) -> (carry, y)`."""
 
 
 @jax.custom_batching.custom_vmap
@@ -32,61 +34,73 @@ def _(axis_size: int, in_batched: list[bool], size: Any) -> tuple[Any, bool]:
 
 
 @rule("scan")
-def scan(ctx: Context, *operands: Operand, jaxpr: Any, length: Any, reverse: bool, unroll: int, **params: Any) -> Any:
+def scan(ctx: Context, *operands: Operand, jaxpr: Any, length: Dim, reverse: bool, unroll: int, **_: Any) -> list[Any]:
     """`carry, f32[n, d] -> carry, f32[n, d]`."""
     n_consts, n_carry = _compat.scan_counts(ctx.eqn.params)
     consts, carry, xs = _split([x.data for x in operands], n_consts, n_consts + n_carry)
-    size_values, restore = spread(ctx.sizes)
 
-    def body(size_values: Sequence[Any], consts: list[Any], alive: Any, carry: list[Any], x: list[Any]) -> Any:
-        sizes = restore(size_values)
-        if alive is not None:
-            sizes = sizes.replace(alive=alive if sizes.alive is None else alive & sizes.alive)
+    def step(sizes: Sizes, consts: list[Any], carry: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
         new, y = _split(arrays(ctx.interpret(jaxpr, *consts, *carry, *x, sizes=sizes)), n_carry)
-        if alive is not None:
-            new = [jnp.where(alive, after, before) for after, before in zip(new, carry)]
         return new, y
 
-    if not ctx.is_ragged(length):
-        static = lambda carry, x: body(size_values, consts, None, carry, x)
-        carry, ys = jax.lax.scan(static, carry, xs, length=length, reverse=reverse, unroll=unroll)
-        return [*carry, *ys]
+    carry, ys = loop(ctx, step, consts, carry, xs, length, reverse, unroll)
+    return [*carry, *ys]
 
+
+def loop(
+    ctx: Context,
+    step: Step,
+    consts: list[Any],
+    carry: list[Any],
+    xs: list[Any],
+    length: Dim,
+    reverse: bool = False,
+    unroll: int = 1,
+) -> tuple[list[Any], list[Any]]:
+    """`jax.lax.scan(step, carry, xs)` over a length that may depend on a run-time size."""
+    if not ctx.is_ragged(length):
+        static = lambda carry, x: step(ctx.sizes, consts, carry, x)
+        return jax.lax.scan(static, carry, xs, length=length, reverse=reverse, unroll=unroll)
+
+    size_values, restore = spread(ctx.sizes)
     padded = ctx.sizes.bound(length)
+
+    def masked(sizes: Sizes, consts: list[Any], alive: Any, carry: list[Any], x: list[Any]) -> Any:
+        """One step, of which nothing is kept where not `alive`."""
+        sizes = sizes.replace(alive=alive if sizes.alive is None else alive & sizes.alive)
+        new, y = step(sizes, consts, carry, x)
+        return [jnp.where(alive, after, before) for after, before in zip(new, carry)], y
 
     def rolled(size_values: Any, consts: Any, carry: Any, xs: Any) -> Any:
         """Every padded step, as `lax.scan`: has derivatives, and is what hand-written masks do."""
-        steps = restore(size_values).true(length)
-
-        def step(carry: Any, item: Any) -> Any:
-            i, x = item
-            return body(size_values, consts, i < steps, carry, x)
-
+        sizes = restore(size_values)
+        steps = sizes.true(length)
         positions = jax.lax.iota(_compat.dimension_dtype(), padded)
-        return jax.lax.scan(step, carry, (positions, xs), length=padded, reverse=reverse, unroll=unroll)
+        one = lambda carry, item: masked(sizes, consts, item[0] < steps, carry, item[1])
+        return jax.lax.scan(one, carry, (positions, xs), length=padded, reverse=reverse, unroll=unroll)
 
     @jax.custom_jvp
     def early(size_values: Any, consts: Any, carry: Any, xs: Any) -> Any:
         """Only as many steps as the longest row has."""
-        steps = restore(size_values).true(length)
+        sizes = restore(size_values)
+        steps = sizes.true(length)
         last = longest(steps)
 
-        def step(state: Any) -> Any:
+        def one(state: Any) -> Any:
             count, carry, ys = state
             i = last - 1 - count if reverse else count
             x = [jax.lax.dynamic_index_in_dim(x, i, keepdims=False) for x in xs]
-            carry, y = body(size_values, consts, i < steps, carry, x)
-            return count + 1, carry, [jax.lax.dynamic_update_index_in_dim(all_, one, i, 0) for all_, one in zip(ys, y)]
+            carry, y = masked(sizes, consts, i < steps, carry, x)
+            return count + 1, carry, [jax.lax.dynamic_update_index_in_dim(all_, new, i, 0) for all_, new in zip(ys, y)]
 
         y_types = jax.eval_shape(lambda: rolled(size_values, consts, carry, xs))[1]
         state = jnp.zeros_like(last), carry, [_zeros(y) for y in y_types]
-        _, carry, ys = jax.lax.while_loop(lambda state: state[0] < last, step, state)
+        _, carry, ys = jax.lax.while_loop(lambda state: state[0] < last, one, state)
         return carry, ys
 
     # A while loop has no reverse mode; differentiated, the scan takes its place.
     early.defjvp(lambda primals, tangents: jax.jvp(rolled, primals, tangents))
-    carry, ys = early(size_values, consts, carry, xs)
-    return [*carry, *ys]
+    return early(size_values, consts, carry, xs)
 
 
 def _split(values: Sequence[Any], *stops: int) -> list[list[Any]]:
