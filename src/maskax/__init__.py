@@ -6,10 +6,10 @@ from maskax._errors import ShapeError as ShapeError
 from maskax._errors import SizeError as SizeError
 from maskax._errors import SpecError as SpecError
 from maskax._errors import UnmaskableError as UnmaskableError
-from maskax._interpret import register_rule as register_rule
-from maskax._interpret import rules as rules
 from maskax._mask import LogicalShape as LogicalShape
 from maskax._mask import mask as mask
 from maskax._mask import shapecheck as shapecheck
+from maskax._registry import register_rule as register_rule
+from maskax._registry import rules as rules
 
 __version__ = "0.1.0"

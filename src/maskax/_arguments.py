@@ -68,7 +68,8 @@ def match(args: Any, in_shapes: Any) -> tuple[list[Argument], Any]:
     """Pairs every leaf of `args` with its shape string; also returns the tree that the leaves came from."""
     if not isinstance(args, Sequence) or isinstance(args, str):
         raise SpecError(
-            f"args: the arguments must be given as a list or tuple, not as {type(args).__name__}: masked([x], dict(n=3))."
+            f"args: the arguments must be a list or tuple, not a value of type {type(args).__name__}: "
+            "masked([x], dict(n=3))."
         )
     args = tuple(args)
     paths, tree = tree_flatten_with_path(args)
@@ -100,11 +101,13 @@ def broadcast_specs(specs: Any, tree: Any, name: str, against: str) -> list[str 
     return jax.tree.leaves(full, is_leaf=is_spec)
 
 
-def check_sizes(sizes: Mapping[str, Any], limits: Mapping[str, Dim], scope: Scope, arguments: Sequence[Argument]) -> dict[str, Any]:
+def check_sizes(
+    sizes: Mapping[str, Any], limits: Mapping[str, Dim], scope: Scope, arguments: Sequence[Argument]
+) -> dict[str, Any]:
     """The true size of each variable, an integer scalar within 0..limit.
 
     Raises:
-        SizeError: a size is missing, unknown, not an integer scalar, or (where its value can be looked at) out of range.
+        SizeError: a size is missing, unknown, not an integer scalar, or (where its value is known) out of range.
     """
     known = {scope.name(name): name for name in limits}
     origin = {name: a for a in reversed(arguments) for dim in a.dims for name in _compat.variables(dim)}
@@ -167,8 +170,8 @@ def check_constraints(constraints: Sequence[str], sizes: Sizes) -> None:
 def _within(value: Any, low: Dim | None, high: Dim | None, explain: Callable[[Any, str], str]) -> Any:
     """`value`, of any integer dtype, within `low..high` and in the dtype of dimensions.
 
-    Concrete values are checked at once, also inside an eager `vmap`. Traced ones are clamped, under a `debug_check` that
-    costs nothing unless the caller uses checkify.
+    Concrete values are checked at once, also inside an eager `vmap`. Traced ones are clamped, under a `debug_check`
+    that costs nothing unless the caller uses checkify.
     """
 
     def outside(v: Any) -> Any:

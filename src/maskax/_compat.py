@@ -81,7 +81,7 @@ def linear_parts(dim: Any) -> tuple[str, int, Any] | None:
     a, b = 0, 0
     for term, coefficient in dim._sorted_terms:
         match term._factors:
-            case []| ():
+            case [] | ():
                 b = coefficient
             case [(f, 1)] if f.var is not None:
                 a = coefficient
@@ -187,7 +187,7 @@ def custom_jvp_rule(params: Mapping[str, Any], tangents: Sequence[Any]) -> tuple
 
 def symbolic_zero_like(primal: Any) -> Any:
     """The tangent of `primal` that is known to be zero."""
-    return SymbolicZero(core.get_aval(primal).to_tangent_aval())
+    return SymbolicZero(jax.typeof(primal).to_tangent_aval())
 
 
 def custom_vjp_forward(params: Mapping[str, Any], perturbed: Sequence[bool]) -> tuple[Any, Sequence[Any]]:

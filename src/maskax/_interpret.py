@@ -10,7 +10,6 @@ in its padding is finite and never depends on the padding of the caller's arrays
 import dataclasses
 import functools
 import operator
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,66 +19,8 @@ import numpy as np
 
 from maskax import _compat
 from maskax._errors import MissingRuleError, UnmaskableError
+from maskax._registry import GUARDED, RULES
 from maskax._shapes import Dim, Sizes
-
-RULES: dict[str, Callable[..., Any]] = {}
-"""Masking rule per primitive name. Names are what JAX prints in a jaxpr; they change less than where objects live."""
-
-GUARDED: set[str] = set()
-"""Primitives whose rule is also asked where nothing is ragged but the step is past a row's end (`Sizes.alive`)."""
-
-
-def rule(*primitives: str, guarded: bool = False, **options: Any) -> Callable[[Callable], Callable]:
-    """Registers the decorated function as the masking rule of some primitives.
-
-    A rule is called as `rule(ctx, *operands, **params, **options)` and returns the padded result: an array, or a
-    `Padded` when it knows what lies in the padding; a sequence of these for a primitive of several results.
-    """
-
-    def register(function: Callable) -> Callable:
-        GUARDED.update(primitives if guarded else ())
-        for name in primitives:
-            RULES[name] = functools.partial(function, **options) if options else function
-        return function
-
-    return register
-
-
-def register_rule(primitive: Any, function: Callable | None = None) -> Any:
-    """Registers a masking rule for a primitive of your own, or replaces one of ours.
-
-    Args:
-        primitive: the primitive, or its name as it stands in a jaxpr.
-        function: `rule(ctx, *operands, **params)`, which returns the padded result (a sequence of them for a primitive
-            of several results). Left out, `register_rule` is a decorator. An `Operand` has `.data` (the padded array),
-            `.shape` (its logical shape) and `.fill(value, axes)`; `ctx.bind(*arrays, **changes)` applies the primitive.
-
-    Returns:
-        The function, or a decorator that returns it.
-
-    Example:
-        >>> import maskax as mx
-        >>> @mx.register_rule("my_sum_of_squares")
-        ... def my_sum_of_squares(ctx, x, *, axes, **_):
-        ...     return ctx.bind(x.fill(0, axes))
-        >>> mx.rules()["my_sum_of_squares"].__name__
-        'my_sum_of_squares'
-    """
-    if function is None:
-        return lambda f: register_rule(primitive, f)
-    RULES[getattr(primitive, "name", primitive)] = function
-    return function
-
-
-def rules() -> dict[str, Callable[..., Any]]:
-    """All masking rules by the name of their primitive.
-
-    Example:
-        >>> import maskax as mx
-        >>> "dot_general" in mx.rules()
-        True
-    """
-    return dict(RULES)
 
 
 class Padded(NamedTuple):
@@ -151,8 +92,8 @@ class Operand:
     def safe(self, value: Any, shape: Sequence[Dim] | None = None) -> Any:
         """The array with `value` wherever the result will not be used: in padding and on steps past a row's end.
 
-        Copies that a broadcast made in the padding are true values elsewhere, and stay: what is filled is the operand of
-        the broadcast, which is smaller. Only where an axis has no true position at all are they filled too.
+        Copies that a broadcast made in the padding are true values elsewhere, and stay: what is filled is the operand
+        of the broadcast, which is smaller. Only where an axis has no true position at all are they filled too.
 
         Args:
             value: harmless for the primitive.
@@ -167,12 +108,12 @@ class Operand:
             return self.data
         source = base.data if base.value.raw is None else base.value.raw
         filled = select(functools.reduce(operator.and_, masks), source, value)
-        return filled if base is self else self.value.respread(filled)
+        return self.value.respread(filled) if self.value.respread else filled
 
 
 def known_equal(pad: Any, value: Any) -> bool:
     """Whether padding known to hold `pad` already holds `value`."""
-    return pad is not None and np.ndim(value) == 0 and not isinstance(value, jax.core.Tracer) and bool(pad == value)
+    return pad is not None and np.ndim(value) == 0 and _compat.is_concrete(value) and bool(pad == value)
 
 
 def select(mask: Any, data: Any, value: Any) -> Any:
@@ -314,5 +255,3 @@ def _headline(eqn: Any, sizes: Sizes) -> str:
 
 def _is_key(aval: Any) -> bool:
     return jnp.issubdtype(aval.dtype, jax.dtypes.extended)
-
-

@@ -52,8 +52,8 @@ def mask(
     """Turns a function of one example into the same function of padded arrays and true sizes.
 
     The result cut to its true shape is what `fun` gives on the arguments cut to theirs: values, gradients and random
-    draws. What lies in the padding never matters, nan and inf included. Sizes run from 0 to the padded size, all of them
-    served by one compilation. Batch with `jax.vmap`, over arrays and sizes.
+    draws. What lies in the padding never matters, nan and inf included. Sizes run from 0 to the padded size, all of
+    them served by one compilation. Batch with `jax.vmap`, over arrays and sizes.
 
     Args:
         fun: a function of arrays (any pytrees) with no mask, length or batch axis in it.
@@ -65,8 +65,8 @@ def mask(
         fill: what to put in the padding of the results.
 
     Returns:
-        `g(args, sizes)`, where `args` is a sequence of `fun`'s arguments, padded, and `sizes` gives an integer scalar per
-        name. It returns `fun`'s results, padded; without `out_shape` the pair of results and their `LogicalShape`s.
+        `g(args, sizes)`, where `args` is a sequence of `fun`'s arguments, padded, and `sizes` gives an integer scalar
+        per name. It returns `fun`'s results, padded; without `out_shape` the pair of results and their `LogicalShape`s.
 
     Raises:
         SpecError: a shape string cannot be read or does not fit its array.
@@ -176,8 +176,9 @@ def _inconclusive(error: Exception, scope: Scope) -> UnmaskableError:
         left, relation, right = found.groups()
         holds, fails = (f"constraints=({c!r},)" for c in _constraints(left, relation, right))
         return UnmaskableError(
-            f"{line}: whether {left} {relation} {right} depends on a run-time size, but the program must be the same for "
-            f"all sizes.\n  If it holds for all sizes, say so: mask(..., {holds}); if it never does: mask(..., {fails}).\n"
+            f"{line}: whether {left} {relation} {right} depends on a run-time size, but the program must be the same "
+            "for all sizes.\n"
+            f"  If it holds for all sizes, say so: mask(..., {holds}); if it never does: mask(..., {fails}).\n"
             "  If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n)."
         )
     return UnmaskableError(
@@ -218,7 +219,8 @@ def _check_out_shape(out_shape: Any, avals: Sequence[Any], out_tree: Any, scope:
         if spec is None and not any(ragged):
             continue
         where = f"out_shape{keystr(path)}"
-        declared = scope.parse(spec, tuple(0 if r else d for r, d in zip(ragged, aval.shape)), where, ShapeError) if spec else ()
+        like = tuple(0 if r else dim for r, dim in zip(ragged, aval.shape))
+        declared = scope.parse(spec, like, where, ShapeError) if spec else ()
         if declared != aval.shape:
             raise ShapeError(
                 f"{where}: the result has the logical shape {scope.show(aval.shape)}, but the declared one is {spec!r}."

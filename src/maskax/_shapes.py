@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,17 +10,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import export
 
 from maskax import _compat
+from maskax._bounds import Dim, bounds, outer_dim
 from maskax._errors import MaskaxError, SpecError
-
-Dim = Any
-"""A dimension: an int or one of JAX's symbolic expressions such as `2*n + 1`."""
-
-_GRID_LIMIT = 1 << 20  # up to so many size combinations a bound is found by looking at all of them
-
 
 # --- shape strings -----------------------------------------------------------------------------------------------
 
@@ -74,7 +67,7 @@ class Scope:
             text = text[1:-1]
         try:
             like = None if shape is None else tuple(shape)
-            dims = export.symbolic_shape(self.local(text), scope=self.symbolic, like=like) if text else ()
+            dims = export.symbolic_shape(self.local(text), scope=self.symbolic, like=like) if text else []
         except ValueError as problem:
             fit = "cannot be read" if shape is None else f"does not fit an array of shape {_shape_text(shape)}"
             raise error(
@@ -88,7 +81,7 @@ class Scope:
                 f"{where}: the shape string {spec!r} has {len(dims)} dimension(s), but the array has {len(shape)}: its "
                 f"shape is {_shape_text(shape)}. Write '_' for a dimension that is not ragged."
             )
-        return dims
+        return tuple(dims)
 
     def constrain(self, constraints: Sequence[str]) -> None:
         """Tells JAX what may be assumed while tracing, such as `'n >= 2'`."""
@@ -111,58 +104,6 @@ def _shape_text(shape: Sequence[Any]) -> str:
 
 
 # --- sizes -------------------------------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class _Interval:
-    """Bounds of an integer expression; ends may be symbolic dimensions of an enclosing trace."""
-
-    lo: Any
-    hi: Any
-
-    @staticmethod
-    def of(value: Any) -> "_Interval":
-        return value if isinstance(value, _Interval) else _Interval(value, value)
-
-    def __add__(self, other: Any) -> "_Interval":
-        other = _Interval.of(other)
-        return _Interval(self.lo + other.lo, self.hi + other.hi)
-
-    def __mul__(self, other: Any) -> "_Interval":
-        other = _Interval.of(other)
-        if other.lo is other.hi and isinstance(other.lo, int):
-            ends = (self.lo * other.lo, self.hi * other.lo)
-            return _Interval(*(ends if other.lo >= 0 else ends[::-1]))
-        corners = [a * b for a in (self.lo, self.hi) for b in (other.lo, other.hi)]
-        return _Interval(-_compat.max_dim(*[-c for c in corners]), _compat.max_dim(*corners))
-
-    __radd__, __rmul__ = __add__, __mul__
-
-    def __floordiv__(self, other: Any) -> "_Interval":
-        divisor = _Interval.of(other)
-        if divisor.lo is divisor.hi and isinstance(divisor.lo, int) and divisor.lo > 0:
-            return _Interval(self.lo // divisor.lo, self.hi // divisor.lo)
-        size = _compat.max_dim(self.hi, -self.lo)
-        return _Interval(-size, size)
-
-    def __mod__(self, other: Any) -> "_Interval":
-        return _Interval(0, _Interval.of(other).hi - 1)
-
-    def __rfloordiv__(self, other: Any) -> "_Interval":
-        return _Interval.of(other) // self
-
-    def __rmod__(self, other: Any) -> "_Interval":
-        return _Interval.of(other) % self
-
-    @staticmethod
-    def maximum(a: Any, b: Any) -> "_Interval":
-        a, b = _Interval.of(a), _Interval.of(b)
-        return _Interval(_compat.max_dim(a.lo, b.lo), _compat.max_dim(a.hi, b.hi))
-
-    @staticmethod
-    def minimum(a: Any, b: Any) -> "_Interval":
-        a, b = _Interval.of(a), _Interval.of(b)
-        return _Interval(-_compat.max_dim(-a.lo, -b.lo), -_compat.max_dim(-a.hi, -b.hi))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,12 +143,12 @@ class Sizes:
         """Like `true`, for expressions that may be negative (`n - 1` where n is 0, a left padding)."""
         if not self.is_ragged(dim):
             return dim
-        env = lambda name: self.values[name] if name in self.values else _outer_dim(dim, name)
+        env = lambda name: self.values[name] if name in self.values else outer_dim(dim, name)
         return _compat.evaluate_dim(dim, env, jnp.maximum, jnp.minimum)
 
     def bounds(self, dim: Dim) -> tuple[Dim, Dim]:
         """The least and the greatest value of `dim` while every variable runs from 0 to its padded size."""
-        return _bounds(dim, self._limit_items) if self.is_ragged(dim) else (dim, dim)
+        return bounds(dim, self._limit_items) if self.is_ragged(dim) else (dim, dim)
 
     @functools.cached_property
     def _limit_items(self) -> tuple[tuple[str, Dim], ...]:
@@ -238,33 +179,6 @@ class Sizes:
         return mask
 
 
-def _outer_dim(dim: Dim, name: str) -> Any:
-    # A variable of an enclosing trace: a static dimension as far as this one is concerned.
-    (outer,) = export.symbolic_shape(name, scope=dim.scope)
-    return outer
-
-
-@functools.lru_cache(maxsize=4096)
-def _bounds(dim: Dim, limits: tuple[tuple[str, Dim], ...]) -> tuple[Dim, Dim]:
-    names = _compat.variables(dim)
-    limit = {name: value for name, value in limits if name in names}
-    if len(limit) == len(names) and all(isinstance(v, int) for v in limit.values()):
-        if math.prod(v + 1 for v in limit.values()) <= _GRID_LIMIT:
-            axes = np.meshgrid(*[np.arange(v + 1) for v in limit.values()], indexing="ij", sparse=True)
-            with np.errstate(divide="ignore"):  # mod(1, n): at n = 0 NumPy gives 0
-                grid = _compat.evaluate_dim(dim, dict(zip(limit, axes)).__getitem__, np.maximum, np.minimum)
-            return int(np.min(grid)), int(np.max(grid))
-    interval = _Interval.of(
-        _compat.evaluate_dim(
-            dim,
-            lambda name: _Interval(0, limit[name]) if name in limit else _Interval.of(_outer_dim(dim, name)),
-            _Interval.maximum,
-            _Interval.minimum,
-        )
-    )
-    return interval.lo, interval.hi
-
-
 def solve_limits(specs: Sequence[tuple[str, tuple[Dim, ...], Sequence[Dim]]], scope: Scope) -> dict[str, Dim]:
     """The largest value of each variable at which every array's true shape still fits its padded one.
 
@@ -292,5 +206,7 @@ def solve_limits(specs: Sequence[tuple[str, tuple[Dim, ...], Sequence[Dim]]], sc
         )
     for name, limit in limits.items():
         if isinstance(limit, int) and limit < 0:
-            raise SpecError(f"in_shapes: the padded arrays are too small for any size {scope.name(name)!r} >= 0: {seen[name]}.")
+            raise SpecError(
+                f"in_shapes: the padded arrays are too small for any size {scope.name(name)!r} >= 0: {seen[name]}."
+            )
     return limits

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 
 from maskax import _compat
-from maskax._interpret import Context, Operand, interpret, rule
+from maskax._interpret import Context, Operand, interpret
+from maskax._registry import rule
 from maskax._rules.control import arrays, spread
 
 
@@ -51,9 +52,9 @@ def custom_vjp_call(
     def function(*flat: Any) -> list[Any]:
         return arrays(ctx.interpret(call_jaxpr, *flat[skip:], sizes=restore(flat[:skip])))
 
-    def forward(*flat: Any) -> tuple[list[Any], Any]:
-        perturbed = [x.perturbed if symbolic_zeros else True for x in flat]
-        flat = [x.value for x in flat] if symbolic_zeros else list(flat)
+    def forward(*args: Any) -> tuple[list[Any], Any]:
+        perturbed = [x.perturbed if symbolic_zeros else True for x in args]
+        flat = [x.value if symbolic_zeros else x for x in args]
         jaxpr, consts = _compat.custom_vjp_forward(ctx.eqn.params, perturbed[start:])
         out = arrays(interpret(jaxpr, consts, flat[start:], restore(flat[:skip])))
         n_out, copies = _compat.custom_vjp_residuals(ctx.eqn.params)

@@ -9,17 +9,71 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from maskax._interpret import Context, Operand, Padded, known_equal, rule
+from maskax._interpret import Context, Operand, Padded, known_equal
+from maskax._registry import rule
 
-_PLAIN = """
-    abs add add_any and asinh atan bessel_i0e bessel_i1e ceil clamp clz complex conj copy cos
-    eq eq_to erf erfc floor ge gt imag is_finite le le_to logistic lt lt_to max min mul mulhi ne neg nextafter not
-    one_minus_square or polynomial population_count real reduce_precision round select_n shift_left shift_right_arithmetic
-    shift_right_logical sign sin square stop_gradient sub tanh xor
-    random_clone random_fold_in random_seed
-""".split()
+_PLAIN = [
+    "abs",
+    "add",
+    "add_any",
+    "and",
+    "asinh",
+    "atan",
+    "bessel_i0e",
+    "bessel_i1e",
+    "ceil",
+    "clamp",
+    "clz",
+    "complex",
+    "conj",
+    "copy",
+    "cos",
+    "eq",
+    "eq_to",
+    "erf",
+    "erfc",
+    "floor",
+    "ge",
+    "gt",
+    "imag",
+    "is_finite",
+    "le",
+    "le_to",
+    "logistic",
+    "lt",
+    "lt_to",
+    "max",
+    "min",
+    "mul",
+    "mulhi",
+    "ne",
+    "neg",
+    "nextafter",
+    "not",
+    "one_minus_square",
+    "or",
+    "polynomial",
+    "population_count",
+    "real",
+    "reduce_precision",
+    "round",
+    "select_n",
+    "shift_left",
+    "shift_right_arithmetic",
+    "shift_right_logical",
+    "sign",
+    "sin",
+    "square",
+    "stop_gradient",
+    "sub",
+    "tanh",
+    "xor",
+    "random_clone",
+    "random_fold_in",
+    "random_seed",
+]
 
-_KEEPS_PAD = "copy name reduce_precision stop_gradient".split()
+_KEEPS_PAD = ["copy", "name", "reduce_precision", "stop_gradient"]
 
 _UNDERFLOW = -1e4  # exp gives exactly 0 here in every floating dtype, with a finite operand and a derivative of 0
 
@@ -97,7 +151,8 @@ def convert_element_type(ctx: Context, x: Operand, *, new_dtype: Any, **_: Any) 
     """`f32[n] -> i32[n]`: known padding stays known; a run-time size keeps its dimension."""
     known = x.pad is not None and jnp.ndim(x.pad) == 0 and not jnp.issubdtype(new_dtype, jnp.complexfloating)
     whole = jnp.issubdtype(new_dtype, jnp.integer)
-    return Padded(ctx.bind(x.data), pad=x.pad if known and x.pad in (0, 1) else None, dim=x.value.dim if whole else None)
+    pad = x.pad if known and x.pad in (0, 1) else None
+    return Padded(ctx.bind(x.data), pad=pad, dim=x.value.dim if whole else None)
 
 
 @rule("bitcast_convert_type")

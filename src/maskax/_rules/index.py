@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax.lax import GatherScatterMode
 
-from maskax._interpret import Context, Operand, rule, select
+from maskax._interpret import Context, Operand, select
+from maskax._registry import rule
 from maskax._rules.reduce import highest, lowest
 from maskax._shapes import Dim
 

@@ -6,7 +6,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from maskax._interpret import Context, Operand, rule
+from maskax._interpret import Context, Operand
+from maskax._registry import rule
 
 
 def _zero(dtype: Any) -> Any:

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from maskax import _compat
-from maskax._interpret import Context, Operand, Padded, rule
+from maskax._interpret import Context, Operand, Padded
+from maskax._registry import rule
 from maskax._shapes import Dim, Sizes
 
 Group = tuple[tuple[int, int], tuple[int, int]]

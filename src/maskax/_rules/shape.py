@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from maskax import _compat
-from maskax._interpret import Context, Operand, Padded, known_equal, rule, select
+from maskax._interpret import Context, Operand, Padded, known_equal, select
+from maskax._registry import rule
 from maskax._shapes import Dim
 
 

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from maskax import _compat
-from maskax._interpret import Context, Operand, rule
+from maskax._interpret import Context, Operand
+from maskax._registry import rule
 from maskax._rules.control import arrays
 from maskax._rules.scan import loop
 from maskax._shapes import Dim, Sizes
@@ -69,8 +70,10 @@ def _trip_count(
     steps = [e for e in body.eqns if body.outvars[counter] in e.outvars and e.primitive.name == "add"]
     if not steps or steps[0].invars[0] is not body.invars[skip + counter] or not _is_one(steps[0].invars[1]):
         return None
-    ends = [_dimension(operands[skip + index]) for index in (upper, counter)]
-    return ends[0] - ends[1] if None not in ends and ctx.is_ragged(ends[0] - ends[1]) else None
+    stop, start = (_dimension(operands[skip + index]) for index in (upper, counter))
+    if stop is None or start is None or not ctx.is_ragged(stop - start):
+        return None
+    return stop - start
 
 
 def _is_one(atom: Any) -> bool:
