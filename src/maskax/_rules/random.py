@@ -19,7 +19,7 @@ def _flat_draw(ctx: Context, keys: Operand, shape: Sequence[Dim]) -> Any:
     if not ctx.is_ragged(*shape):
         return ctx.bind(keys.data)
     impl = str(jax.random.key_impl(keys.data))
-    if "threefry2x32" not in impl or not jax.config.read("jax_threefry_partitionable"):
+    if "threefry2x32" not in impl or not jax.threefry_partitionable.value:
         raise ctx.unmaskable(
             f"Draws of the generator {impl} change when an array is padded, so they cannot equal the unpadded ones.",
             "Use the default generator: jax.random.key(seed), with jax_threefry_partitionable left on.",
