@@ -19,9 +19,9 @@ State = dict[str, Any]  # "params" and "opt_state", trees of arrays
 Metrics = list[dict[str, float]]
 
 
-def option(default: Any, description: str) -> Any:
+def option(default: Any, description: str, **kwargs: Any) -> Any:
     """Declares a field of `Config` that is also an option of the command line."""
-    return dataclasses.field(default=default, metadata={"help": description})
+    return dataclasses.field(default=default, metadata={"help": description}, **kwargs)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Config:
     max_len_query_digit: int = option(3, "most digits of a number to add")
     teacher_force: bool = option(True, "give the decoder the true characters, or what it said itself")
     seed: int = option(0, "seed of the weights and of the sums")
-    workdir: str = option("runs/seq2seq", "directory of checkpoints, metrics and curves")
+    # Not compared: where the files lie changes no computation, and so needs no compilation of its own.
+    workdir: str = option("runs/seq2seq", "directory of checkpoints, metrics and curves", compare=False)
 
     def model(self) -> Seq2seq:
         """Returns the model to train. Without teacher forcing it draws its characters, to try several."""

@@ -26,12 +26,12 @@ KEY = jax.random.key(1)
 PAIRS = np.array([[1, 2], [99, 99], [47, 5]])  # the shortest and the longest among them
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def params():
     return runs.Config(hidden_size=HIDDEN, max_len_query_digit=DIGITS).init()["params"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def padded():
     return data.make_batch(PAIRS, DIGITS)
 
@@ -94,7 +94,7 @@ def test_gradients_equal_those_of_a_model_masked_by_hand(params, padded, model):
     assert_trees_close(masked_value_and_grad(model)(params, *padded, KEY), expected)
 
 
-@pytest.mark.parametrize("model", [FORCED, GREEDY, SAMPLED], ids=["forced", "greedy", "sampled"])
+@pytest.mark.parametrize("model", [FORCED, SAMPLED], ids=["forced", "sampled"])
 def test_gradients_equal_those_of_the_plain_model_on_unpadded_examples(params, padded, model):
     expected = jax.jit(jax.value_and_grad(lambda params: unpadded_loss(model, params, *padded, KEY)))(params)
     assert_trees_close(masked_value_and_grad(model)(params, *padded, KEY), expected)
