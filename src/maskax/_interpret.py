@@ -33,6 +33,7 @@ class Padded(NamedTuple):
         dim: the dimension that a scalar is the run-time value of, if any.
         spread: the operand that `data` is a broadcast of, if any, and
         respread: that broadcast.
+        reduced: whether a ragged axis was reduced on the way. Over no element that may give nan: a mean, for one.
     """
 
     data: Any
@@ -41,6 +42,7 @@ class Padded(NamedTuple):
     dim: Any = None
     spread: "Operand | None" = None
     respread: Callable[[Any], Any] | None = None
+    reduced: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -201,9 +203,12 @@ def interpret(jaxpr: Any, consts: Sequence[Any], values: Sequence[Any], sizes: S
     for var, value in zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *values], strict=True):
         write(var, value)
     for eqn in jaxpr.eqns:
+        operands = list(map(read, eqn.invars))
+        reduced = any(x.reduced for x in operands) or _reduces(eqn, sizes)
         with _compat.blame(eqn):
-            for var, value in zip(eqn.outvars, _apply(eqn, list(map(read, eqn.invars)), sizes), strict=True):
+            for var, value in zip(eqn.outvars, _apply(eqn, operands, sizes), strict=True):
                 write(var, value)
+                env[var] = env[var]._replace(reduced=reduced or env[var].reduced)
     return list(map(read, jaxpr.outvars))
 
 
@@ -215,7 +220,7 @@ def _apply(eqn: Any, values: list[Padded], sizes: Sizes) -> Sequence[Any]:
     name = eqn.primitive.name
     guarded = sizes.alive is not None and name in GUARDED
     if name in RULES and (guarded or _programs(eqn) or _is_ragged(eqn, sizes)):
-        operands = [Operand(value, atom.aval, sizes) for value, atom in zip(values, eqn.invars)]
+        operands = [Operand(_unless_empty(eqn, x, atom, sizes), atom.aval, sizes) for x, atom in zip(values, eqn.invars)]
         out = RULES[name](Context(eqn, sizes), *operands, **eqn.params)
     elif _is_ragged(eqn, sizes):
         raise MissingRuleError(
@@ -226,6 +231,30 @@ def _apply(eqn: Any, values: list[Padded], sizes: Sizes) -> Sequence[Any]:
     else:
         out = _compat.bind(eqn, [value.data for value in values])
     return out if eqn.primitive.multiple_results else [out]
+
+
+def _reduces(eqn: Any, sizes: Sizes) -> bool:
+    """Whether a run-time size goes into an equation and is not in the shape of its results."""
+    before, after = (
+        {name for atom in atoms for dim in getattr(atom.aval, "shape", ()) for name in _compat.variables(dim)}
+        for atoms in (eqn.invars, eqn.outvars)
+    )
+    return not sizes.limits.keys().isdisjoint(before - after) or eqn.primitive.name == "dim_as_value"
+
+
+def _unless_empty(eqn: Any, value: Padded, atom: Any, sizes: Sizes) -> Padded:
+    """The operand, or zeros where the result has no true element: nan times a cotangent of 0 is nan.
+
+    Only what was reduced over a ragged axis can be nan there while everything that is ragged itself is finite.
+    """
+    if not value.reduced or len(eqn.outvars) != 1 or not jnp.issubdtype(atom.aval.dtype, jnp.inexact):
+        return value
+    dims = set(eqn.outvars[0].aval.shape) - set(atom.aval.shape)
+    some = [sizes.true(dim) > 0 for dim in dims if sizes.is_ragged(dim)]
+    if not some:
+        return value
+    data = select(functools.reduce(operator.and_, some), value.data, 0)
+    return Padded(data, pad=value.pad if known_equal(value.pad, 0) else None, reduced=True)
 
 
 def _is_ragged(eqn: Any, sizes: Sizes) -> bool:

@@ -88,6 +88,12 @@ def geometric(x):
     return jnp.exp(jnp.mean(jnp.log(x))), 1 / jnp.mean(1 / x), jnp.sqrt(jnp.mean(x * x)), x / jnp.max(x)
 
 
+def pooled(x):
+    """What is nan for no rows (the mean) meets the rows again: no gradient may come of it."""
+    mean = x.mean(0)
+    return x - mean, x * mean, x @ mean, jnp.concatenate([x, jnp.broadcast_to(mean, x.shape)], 1) @ mean.repeat(2)
+
+
 def normalised(x):
     """A layer norm over n, then one over the static axis."""
     z = (x - x.mean(0)) * lax.rsqrt(x.var(0) + 1e-5)
@@ -106,9 +112,7 @@ CASES = [
     Case("reduce: logic", over(LOGIC, AXES), ["n, m"], ("bool",)),
     Case("reduce: integers", integers, [Arg("n", -90, 90)], INTEGERS, zero=None),
     Case("reduce: order", over(ORDER, [0]), ["n, 2"], least=1),
-    Case("reduce: nan", over([jnp.nanmean, jnp.nansum, jnp.nanmax, jnp.nanmin], [1]), ["n, 3"], zero=None, grad=False)
-    if False
-    else Case("reduce: nan", lambda x: over([jnp.nanmean, jnp.nansum], [0, 1])(some_nan(x)), ["n, 3"], zero=None),
+    Case("reduce: nan", lambda x: over([jnp.nanmean, jnp.nansum], [0, 1])(some_nan(x)), ["n, 3"], zero=None),
     Case("reduce: arg", over(ARG, [0, 1]), [Arg("n, m", values=ties)], least=1),
     Case("reduce: arg of all -inf", all_low, [Arg("n", values=with_inf)], least=1, grad=False),
     Case("reduce: sum of nothing", jnp.sum, ["n"], zero=0),
@@ -122,8 +126,10 @@ CASES = [
     Case("reduce: large logits", logits, ["n"], zero=None, tolerance=30),
     Case("reduce: norms", norms, [Arg("n, 3", **POSITIVE)]),
     Case("reduce: geometric", geometric, [Arg("n", **POSITIVE)], zero=None),
-    Case("reduce: normalised", normalised, ["n, 3"], zero=None, tolerance=20),
-    Case("running: both directions", lambda x: [f(x) for f in RUNNING], ["n, 2"], ("float32", "bfloat16")),
+    Case("reduce: pooled", pooled, ["n, 3"]),
+    Case("reduce: normalised", normalised, ["n, 3"], tolerance=20),
+    Case("running: both directions", lambda x: [f(x) for f in RUNNING], ["n, 2"]),
+    Case("running: low precision", lambda x: [f(x) for f in RUNNING[:4]], ["n, 2"], ("bfloat16",), grad=False),
     Case(
         "running: logsumexp",
         lambda x: [lax.cumlogsumexp(x, 1), lax.cumlogsumexp(x * 300, 1, reverse=True), jnp.logaddexp(x, -x)],
