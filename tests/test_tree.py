@@ -266,8 +266,8 @@ def test_errors_of_select(where, message):
         ),
         (
             {"a": np.ones((2, 1), bool), "c": True},
-            "The mask at 'a' has shape [2, 1], the leaf there is float32[3,2]. A boolean array needs as many dimensions as "
-            "its leaf, each of the leaf's size or 1.",
+            "The mask at 'a' has shape [2, 1], the leaf there is float32[3,2]. A boolean array needs as many "
+            "dimensions as its leaf, each of the leaf's size or 1.",
         ),
         ({"a": True, "c": np.ones((1, 2), bool)}, "The mask at 'c' has shape [1, 2], the leaf there is float32[2]."),
     ],
