@@ -74,9 +74,7 @@ def test_decay_mask_under_inject_hyperparams():
     def careless(decay, mask):
         return mo.masked(optax.add_decayed_weights(decay), mask)
 
-    with pytest.raises(
-        mt.MaskError, match="what is left of a mask function when optax.inject_hyperparams has called it"
-    ):
+    with pytest.raises(mt.MaskError, match="what is left of a mask function when optax"):
         careless(0.5, masks[0]["mask"]).init(PARAMS)
 
 
@@ -145,7 +143,7 @@ def test_stacked_layers_count_as_their_own_layers():
 def test_non_boolean_entries_are_errors():
     for mask in ({"w": True, "b": "False"}, {"w": True, "b": 0}):
         for wrap in (mo.masked, mo.train_only, mo.freeze):
-            with pytest.raises(mt.MaskError, match="The mask at 'b' is .* not a boolean"):
+            with pytest.raises(mt.MaskError, match=r"The mask at 'b' is .* not a boolean"):
                 wrap(optax.sgd(0.1), mask)
 
 
@@ -166,8 +164,7 @@ DECAYING = [
     for module in (optax, optax.contrib)
     for name in dir(module)
     if name != "add_decayed_weights"
-    and callable(getattr(module, name))
-    and not inspect.isclass(getattr(module, name))
+    and inspect.isfunction(getattr(module, name))
     and {"mask", "weight_decay_mask"} & set(inspect.signature(getattr(module, name)).parameters)
     and any("weight_decay" in parameter for parameter in inspect.signature(getattr(module, name)).parameters)
 ]
