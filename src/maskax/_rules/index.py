@@ -135,7 +135,7 @@ def scatter(
     inside = inside if real is None else inside & real
     # Out of range in every mode that is left: dropped.
     index = jnp.where(inside, index, jnp.iinfo(indices.dtype).max)
-    drop = {"mode": GatherScatterMode.FILL_OR_DROP, "indices_are_sorted": False, "unique_indices": False}
+    drop = {"mode": GatherScatterMode.FILL_OR_DROP, "indices_are_sorted": False}
     name = ctx.eqn.primitive.name
     if not partial:
         return ctx.bind(x.data, index, updates.data, **drop)
