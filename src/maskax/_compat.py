@@ -180,7 +180,7 @@ def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
 
 def custom_jvp_rule(params: Mapping[str, Any], tangents: Sequence[Any]) -> tuple[Any, Sequence[Any], list, list[bool]]:
     """The user's JVP as a program: `(jaxpr, consts, nonzero tangents, which output tangents are zero)`."""
-    zeros = [type(t) is SymbolicZero for t in tangents]
+    zeros = list(map(is_symbolic_zero, tangents))
     jaxpr, consts, out_zeros = params["jvp_jaxpr_fun"].call_wrapped(*zeros)
     return jaxpr, consts, [t for t, zero in zip(tangents, zeros) if not zero], out_zeros
 
@@ -188,6 +188,16 @@ def custom_jvp_rule(params: Mapping[str, Any], tangents: Sequence[Any]) -> tuple
 def symbolic_zero_like(primal: Any) -> Any:
     """The tangent of `primal` that is known to be zero."""
     return SymbolicZero(jax.typeof(primal).to_tangent_aval())
+
+
+def symbolic_zero(aval: Any) -> Any:
+    """A cotangent of type `aval` that is known to be zero."""
+    return SymbolicZero(aval)
+
+
+def is_symbolic_zero(value: Any) -> bool:
+    """Whether a tangent or cotangent is known to be zero."""
+    return type(value) is SymbolicZero
 
 
 def custom_vjp_forward(params: Mapping[str, Any], perturbed: Sequence[bool]) -> tuple[Any, Sequence[Any]]:

@@ -33,6 +33,8 @@ class Padded(NamedTuple):
         dim: the dimension that a scalar is the run-time value of, if any.
         spread: the operand that `data` is a broadcast of, if any, and
         respread: that broadcast.
+        pad_axes: the axes whose padding holds `pad`, where not all do.
+        note: what a rule wants a later rule to know.
         reduced: whether a ragged axis was reduced on the way. Over no element that may give nan: a mean, for one.
     """
 
@@ -42,6 +44,8 @@ class Padded(NamedTuple):
     dim: Any = None
     spread: "Operand | None" = None
     respread: Callable[[Any], Any] | None = None
+    pad_axes: tuple[int, ...] | None = None
+    note: Any = None
     reduced: bool = False
 
 
@@ -60,8 +64,8 @@ class Operand:
 
     @property
     def pad(self) -> Any:
-        """What is known to lie in the padding, or `None`."""
-        return self.value.pad
+        """What is known to lie in the padding of every axis, or `None`."""
+        return self.value.pad if self.value.pad_axes is None else None
 
     @property
     def shape(self) -> tuple[Dim, ...]:
@@ -85,7 +89,10 @@ class Operand:
     def fill(self, value: Any, axes: Sequence[int] | None = None) -> Any:
         """The array with `value` in the padding of `axes` (default: of every axis)."""
         axes = [axis for axis in self.ragged if axes is None or axis in axes]
-        if not axes or known_equal(self.pad, value):
+        if known_equal(self.value.pad, value):
+            done = self.ragged if self.value.pad_axes is None else self.value.pad_axes
+            axes = [axis for axis in axes if axis not in done]
+        if not axes:
             return self.data
         whole = len(axes) == len(self.ragged)
         source = self.value.raw if whole and self.value.raw is not None else self.data
@@ -123,10 +130,8 @@ def select(mask: Any, data: Any, value: Any) -> Any:
     if jnp.issubdtype(data.dtype, jax.dtypes.prng_key):
         fill = jax.random.wrap_key_data(jnp.zeros_like(jax.random.key_data(data)), impl=jax.random.key_impl(data))
     else:
-        fill = jax.lax.full_like(data, value, shape=()) if np.ndim(value) == 0 else value
-    return jax.lax.select_n(
-        jnp.broadcast_to(mask, data.shape), jnp.broadcast_to(fill, data.shape).astype(data.dtype), data
-    )
+        fill = jnp.asarray(jax.lax.full_like(data, value, shape=()) if np.ndim(value) == 0 else value, data.dtype)
+    return jax.lax.select_n(jnp.broadcast_to(mask, data.shape), jnp.broadcast_to(fill, data.shape), data)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,6 +171,16 @@ class Context:
     def bind(self, *arrays: Any, **changes: Any) -> Any:
         """Applies this equation's primitive, with its own parameters but for the `changes`."""
         return self.eqn.primitive.bind(*arrays, **(self.eqn.params | changes))
+
+    def broadcast(self, operands: Sequence[Operand]) -> list[Any]:
+        """The arrays at the padded shape of the result.
+
+        At symbolic sizes JAX lets `f32[1, 1]` meet `f32[n, 3]`; at static ones shapes must agree. Scalars are operands
+        of rank 0 where a primitive takes them.
+        """
+        shape = self.padded_out
+        arrays = [x.data if isinstance(x, Operand) else x for x in operands]
+        return [jnp.broadcast_to(a, shape) if jnp.ndim(a) and jnp.shape(a) != shape else a for a in arrays]
 
     def interpret(self, jaxpr: Any, *values: Any, sizes: Sizes | None = None) -> list[Padded]:
         """Runs a program found in this equation's parameters on padded values."""
@@ -220,7 +235,8 @@ def _apply(eqn: Any, values: list[Padded], sizes: Sizes) -> Sequence[Any]:
     name = eqn.primitive.name
     guarded = sizes.alive is not None and name in GUARDED
     if name in RULES and (guarded or _programs(eqn) or _is_ragged(eqn, sizes)):
-        operands = [Operand(_unless_empty(eqn, x, atom, sizes), atom.aval, sizes) for x, atom in zip(values, eqn.invars)]
+        pairs = zip(values, eqn.invars)
+        operands = [Operand(_unless_empty(eqn, x, atom, sizes), atom.aval, sizes) for x, atom in pairs]
         out = RULES[name](Context(eqn, sizes), *operands, **eqn.params)
     elif _is_ragged(eqn, sizes):
         raise MissingRuleError(
@@ -254,7 +270,7 @@ def _unless_empty(eqn: Any, value: Padded, atom: Any, sizes: Sizes) -> Padded:
     if not some:
         return value
     data = select(functools.reduce(operator.and_, some), value.data, 0)
-    return Padded(data, pad=value.pad if known_equal(value.pad, 0) else None, reduced=True)
+    return Padded(data, pad=value.pad if known_equal(value.pad, 0) else None, note=value.note, reduced=True)
 
 
 def _is_ragged(eqn: Any, sizes: Sizes) -> bool:

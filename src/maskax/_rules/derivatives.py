@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from maskax import _compat
-from maskax._interpret import Context, Operand, interpret
+from maskax._interpret import Context, Operand, interpret, select
 from maskax._registry import rule
 from maskax._rules.control import arrays, spread
 
@@ -69,17 +69,26 @@ def custom_vjp_call(
 
     def backward(kept: Any, cotangents: list[Any]) -> tuple[Any, ...]:
         size_values, residuals = kept
-        avals = [*backward_avals["residuals"], *[aval.to_cotangent_aval() for aval in backward_avals["outputs"]]]
-        zero: list[bool] = []
+        sizes = restore(size_values)
+        avals = [aval.to_ct_aval() for aval in backward_avals["outputs"]]
+        given = [not _compat.is_symbolic_zero(ct) for ct in cotangents]
+        returned: list[bool] = []
 
-        def user_rule(*values: Any) -> list[Any]:
-            out = _compat.custom_vjp_backward(ctx.eqn.params)(*values)
-            zero[:] = [ct is None for ct in out]
+        def user_rule(residuals: list[Any], nonzero: list[Any]) -> list[Any]:
+            rest = iter(nonzero)
+            cts = [next(rest) if g else _compat.symbolic_zero(aval) for g, aval in zip(given, avals)]
+            out = _compat.custom_vjp_backward(ctx.eqn.params)(*residuals, *cts)
+            returned[:] = [ct is not None for ct in out]
             return [ct for ct in out if ct is not None]
 
-        jaxpr, consts = _compat.open_jaxpr(jax.make_jaxpr(user_rule)(*map(_struct, avals)))
-        out = iter(arrays(interpret(jaxpr, consts, [*residuals, *cotangents], restore(size_values))))
-        return (*[None] * start, *[None if z else next(out) for z in zero])
+        types = [*map(_struct, backward_avals["residuals"])], [_struct(a) for g, a in zip(given, avals) if g]
+        jaxpr, consts = _compat.open_jaxpr(jax.make_jaxpr(user_rule)(*types))
+        nonzero = [ct for g, ct in zip(given, cotangents) if g]
+        out = interpret(jaxpr, consts, [*residuals, *nonzero], sizes)
+        # 0 in the padding and on dead steps, whatever the user's rule gives there: what follows may well be a sum.
+        filled = [Operand(value, var.aval, sizes).fill(0) for value, var in zip(out, jaxpr.outvars)]
+        cts = iter(filled if sizes.alive is None else [select(sizes.alive, ct, 0) for ct in filled])
+        return (*[None] * start, *[next(cts) if r else None for r in returned])
 
     function.defvjp(forward, backward, symbolic_zeros=symbolic_zeros)
     return function(*size_values, *[x.data for x in operands])
