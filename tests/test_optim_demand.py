@@ -44,6 +44,18 @@ def test_label_trees_and_muon_specs_that_are_callable_modules():
     assert not np.array_equal(after.weight, model.weight)
 
 
+def test_muon_takes_a_callable_module_of_specs_as_a_function_that_returns_it():
+    """equinox 266: optax calls the module itself."""
+    model = eqx.nn.Linear(3, 2, key=jax.random.key(0))
+    spec = optax.contrib.MuonDimensionNumbers((0,), (1,))
+    specs = eqx.tree_at(lambda tree: (tree.weight, tree.bias), model, (spec, None))
+    inner = optax.contrib.muon(0.1, ns_steps=1, muon_weight_dimension_numbers=lambda params: specs)
+    after, _ = step(mo.train_only(inner, where="weight"), model, model)
+    expected, _ = step(inner, model, model)
+    np.testing.assert_array_equal(after.weight, expected.weight)
+    np.testing.assert_array_equal(after.bias, model.bias)
+
+
 def test_decay_mask_under_inject_hyperparams():
     """optax 57 and 1373: a mask function was taken for a schedule; nothing decayed, or everything did."""
     matrices = jax.tree.map(lambda leaf: leaf.ndim > 1, PARAMS)

@@ -326,6 +326,19 @@ def test_labels_that_are_callable():
         assert (updates["kernel"][0], updates["bias"][0]) == (-1.0, 0.0)
 
 
+def test_labels_may_be_none_where_there_is_no_parameter():
+    params = {"w": jnp.ones(2), "n": None, "deep": (jnp.ones(1), None)}
+    for labels in ({"w": "a", "n": None, "deep": "b"}, {"w": "a", "n": "b", "deep": ("b", None)}):
+        optimizer = mo.partition({"a": optax.sgd(1.0), "b": optax.sgd(2.0)}, labels)
+        updates, _ = optimizer.update(params, optimizer.init(params), params)
+        assert (updates["w"][0], updates["n"], updates["deep"][0][0], updates["deep"][1]) == (-1.0, None, -2.0, None)
+    inner = mo.partition({"a": optax.sgd(1.0)}, {"w": "a", "b": None})
+    updates, _ = mo.masked(inner, where="w").update(PARAMS, mo.masked(inner, where="w").init(PARAMS))
+    assert (updates["w"][0, 0], updates["b"][0]) == (-1.0, 5.0)
+    with pytest.raises(mt.MaskError, match="The label at 'w' is None; the transforms have the labels 'a', 'b'"):
+        mo.partition({"a": optax.sgd(1.0), "b": optax.sgd(2.0)}, {"w": None, "n": None, "deep": "b"}).init(params)
+
+
 def test_gradients_of_selected_leaves():
     def loss(params, x, scale=1.0):
         return scale * jnp.sum(jnp.tanh(x @ params["w"]) * params["b"]), x
@@ -344,6 +357,19 @@ def test_gradients_of_selected_leaves():
     model = eqx.nn.MLP(2, 1, 3, 1, key=jax.random.key(0))
     ours = mo.grad(lambda model: model(x)[0])(model)
     assert eqx.tree_equal(ours, eqx.filter_grad(lambda model: model(x)[0])(model))
+
+
+def test_gradients_need_the_parameters_by_position():
+    assert mo.grad(lambda x, params: x * params["a"], "a", argnums=-1)(3.0, {"a": 2.0})["a"] == 3.0
+    with pytest.raises(TypeError, match=r"^Argument 0 holds the parameters and must be given by position; got 0"):
+        mo.grad(lambda params: params["a"])(params={"a": 2.0})
+
+
+def test_gradients_without_the_frozen_leaves_are_named_as_the_fault():
+    optimizer = mo.train_only(optax.adam(0.1), where="w")
+    with pytest.raises(mt.MaskError, match=r"The mask at 'b' is None") as caught:
+        optimizer.update({"w": GRADS["w"], "b": None}, optimizer.init(PARAMS), PARAMS)
+    assert "maskax.optim.grad gives gradients that fit" in caught.value.__notes__[0]
 
 
 def test_a_frozen_backbone_costs_no_backward_memory():

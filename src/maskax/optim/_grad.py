@@ -31,6 +31,7 @@ def value_and_grad(
 
     Raises:
         MaskError: When that function is called, if `where` does not fit the argument.
+        TypeError: When it is called without that argument by position.
 
     >>> def loss(params):
     ...     return params["head"] * params["backbone"] ** 2
@@ -41,13 +42,16 @@ def value_and_grad(
 
     @functools.wraps(loss)
     def wrapped(*args: Any, **kwargs: Any) -> tuple[Any, PyTree]:
-        params = args[argnums]
+        if not -len(args) <= argnums < len(args):
+            raise TypeError(f"Argument {argnums} holds the parameters and must be given by position; got {len(args)}.")
+        index = argnums % len(args)
+        params = args[index]
         smooth = jax.tree.map(is_parameter, params)
         mask = both(select(params, where), smooth)
         selected, rest = partition(params, jax.tree.map(lambda entry: entry is not False, mask))
 
         def inner(selected: PyTree) -> Any:
-            return loss(*args[:argnums], combine(selected, rest), *args[argnums + 1 :], **kwargs)
+            return loss(*args[:index], combine(selected, rest), *args[index + 1 :], **kwargs)
 
         value, gradient = jax.value_and_grad(inner, has_aux=has_aux)(selected)
         zeros = jax.tree.map(jnp.zeros_like, partition(rest, jax.tree.map(is_parameter, rest))[0])
@@ -71,6 +75,7 @@ def grad(loss: Callable[..., Any], where: Any = True, *, argnums: int = 0, has_a
 
     Raises:
         MaskError: When that function is called, if `where` does not fit the argument.
+        TypeError: When it is called without that argument by position.
 
     >>> params = {"a": jnp.array(2.0), "b": jnp.array(3.0)}
     >>> gradient = grad(lambda params: params["a"] * params["b"], "a")(params)

@@ -212,6 +212,13 @@ def _wrap(
         entries, structure = fit(mask, tree)
         return Layout([negate(entry) for entry in entries] if inverted else entries, structure)
 
+    def beside(mask: PyTree, params: PyTree) -> Layout:
+        try:
+            return lay(mask, params)
+        except MaskError as error:
+            error.add_note(_OTHER_PARAMS)
+            raise
+
     def init(params: PyTree) -> Any:
         # Without leaves there is nothing to mask. `optax.tree_map_params` passes such a tree to learn the
         # state's layout.
@@ -233,7 +240,7 @@ def _wrap(
             )
         if mask_compatible_extra_args:
             extra = layout.keep_alike(extra, updates)
-        kept = None if params is None else (layout if same else lay(mask, params)).keep(params)
+        kept = None if params is None else (layout if same else beside(mask, params)).keep(params)
         heard = layout.keep(updates, quiet=True)
         new, inner_state = _update(wrapped, layout, heard, state.inner_state, kept, extra)
         return layout.merge(new, updates, rest), optax.MaskedState(inner_state=inner_state)
@@ -258,6 +265,10 @@ def _update(
         raise
 
 
+_OTHER_PARAMS = (
+    "update() got parameters of another structure than the gradients. maskax.optim.grad gives gradients that fit: "
+    "0 for what is not selected, None only for what is no parameter."
+)
 _STATIC_STATE = (
     "The mask has entries that are JAX arrays. If the state was made with plain False in their place, it "
     "lacks the state of those leaves: call init with a mask of arrays too, jnp.array(False) instead of False."

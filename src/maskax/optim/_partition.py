@@ -64,38 +64,37 @@ def partition(
     wrapped = {label: optax.with_extra_args_support(transform) for label, transform in transforms.items()}
     make = _labeller(transforms, labels, labels_fn, labels_value, where)
 
-    def lay(tree: PyTree) -> tuple[list[Hashable], dict[Hashable, Layout]]:
-        found, structure = _fit_labels(make(tree), tree, transforms)
-        return found, {label: Layout([one == label for one in found], structure) for label in wrapped}
+    def lay(tree: PyTree) -> tuple[list[Hashable], Structure]:
+        return _fit_labels(make(tree), tree, transforms)
+
+    def group(label: Hashable, found: list[Hashable], structure: Structure) -> Layout:
+        return Layout([one == label for one in found], structure)
 
     def init(params: PyTree) -> Any:
-        if not jax.tree.leaves(params):
-            return optax.PartitionState({label: _state(tx.init(params)) for label, tx in wrapped.items()})
-        _, layouts = lay(params)
-        return optax.PartitionState(
-            {label: _state(tx.init(layouts[label].keep(params))) for label, tx in wrapped.items()}
-        )
+        # Without leaves there is nothing to label; `optax.tree_map_params` passes such a tree.
+        laid = lay(params) if jax.tree.leaves(params) else None
+        states = {}
+        for label, transform in wrapped.items():
+            kept = group(label, *laid).keep(params) if laid else params
+            states[label] = optax.MaskedState(inner_state=transform.init(kept))
+        return optax.PartitionState(states)
 
     def update(updates: PyTree, state: Any, params: PyTree = None, **extra: Any) -> tuple[PyTree, Any]:
-        found, layouts = lay(updates)
+        found, structure = lay(updates)
         same = params is None or jax.tree.structure(params) == jax.tree.structure(updates)
-        outer = layouts if same else lay(params)[1]
-        new, states = {}, {}
+        beside = (found, structure) if same else lay(params)
+        # What has no label is no parameter, and stays.
+        parts, states = structure.flatten_up_to(updates), {}
         for label, transform in wrapped.items():
-            layout, arguments = layouts[label], extra
-            if mask_compatible_extra_args:
-                arguments = layout.keep_alike(extra, updates)
-            kept = None if params is None else outer[label].keep(params)
+            layout = group(label, found, structure)
+            kept = None if params is None else group(label, *beside).keep(params)
+            arguments = layout.keep_alike(extra, updates) if mask_compatible_extra_args else extra
             inner_state = state.inner_states[label].inner_state
-            group, inner_state = transform.update(layout.keep(updates), inner_state, kept, **arguments)
-            new[label] = layout.structure.flatten_up_to(group)
-            states[label] = _state(inner_state)
-        merged = [new[label][index] for index, label in enumerate(found)]
-        structure: Structure = next(iter(layouts.values())).structure
-        return structure.unflatten(merged), optax.PartitionState(states)
-
-    def _state(inner_state: Any) -> Any:
-        return optax.MaskedState(inner_state=inner_state)
+            new, inner_state = transform.update(layout.keep(updates), inner_state, kept, **arguments)
+            states[label] = optax.MaskedState(inner_state=inner_state)
+            pairs = zip(found, structure.flatten_up_to(new), parts)
+            parts = [mine if owner == label else part for owner, mine, part in pairs]
+        return structure.unflatten(parts), optax.PartitionState(states)
 
     return optax.GradientTransformationExtraArgs(init, update)
 

@@ -89,38 +89,40 @@ def _lay(mask: PyTree, tree: PyTree) -> tuple[list[Entry], Structure, list[PyTre
 
 
 def _by_path(mask: PyTree, tree: PyTree) -> list[Entry]:
+    """The entry for each leaf of a tree: the one at its path, or at the nearest node above it."""
     entries = {leaf.path: leaf.value for leaf in named_leaves(mask, is_leaf=is_none)}
-    found, used, faults = [], set(), []
-    for leaf in named_leaves(tree):
-        above = next((path for path in _ancestors(leaf.path) if path in entries), None)
-        if above is None:
-            faults.append(f"{leaf.name!r} ({kind(leaf.value)}) has no entry in the mask, nor has a node above it")
-        else:
-            used.add(above)
-            found.append(entries[above])
+    leaves = named_leaves(tree)
+    places = [next((path for path in _upwards(leaf.path) if path in entries), None) for leaf in leaves]
     # An entry for a place where the tree has no leaf is in order; one for a place that the tree lacks is not.
-    hollow = hollow_paths(tree)
-    for path, entry in entries.items():
-        if path in used or entry is None or any(_nested(path, other) for other in hollow):
-            continue
-        known = sorted({leaf.name for leaf in named_leaves(tree) if leaf.path[: len(path) - 1] == path[:-1]})
-        faults.append(f"{'/'.join(path)!r} is in the mask but not in the tree, which has {listed(known)} there")
-    if faults:
-        shown = "\n  ".join(faults[:10] + ([f"and {len(faults) - 10} more"] if len(faults) > 10 else []))
-        raise MaskError(
-            f"The mask does not fit the tree:\n  {shown}\n"
-            "Give True or False for each leaf, or for a node above it. mx.tree.select builds such a mask."
-        )
-    return found
+    hollow = set(hollow_paths(tree))
+    known = {*places, *hollow, *(above for path in hollow for above in _upwards(path))}
+    strays = [
+        path
+        for path, entry in entries.items()
+        if entry is not None and path not in known and not any(above in hollow for above in _upwards(path))
+    ]
+    if strays or None in places:
+        raise MaskError(_misfit([leaf for leaf, place in zip(leaves, places) if place is None], strays, leaves))
+    return [entries[place] for place in places if place is not None]
 
 
-def _ancestors(path: Path) -> list[Path]:
+def _upwards(path: Path) -> list[Path]:
     return [path[:length] for length in range(len(path), -1, -1)]
 
 
-def _nested(one: Path, other: Path) -> bool:
-    length = min(len(one), len(other))
-    return one[:length] == other[:length]
+def _misfit(bare: list[Leaf], strays: list[Path], leaves: list[Leaf], limit: int = 5) -> str:
+    lines = [
+        f"{leaf.name!r} ({kind(leaf.value)}) has no entry in the mask, nor has a node above it" for leaf in bare[:limit]
+    ]
+    for path in strays[:limit]:
+        beside = [leaf.name for leaf in leaves if leaf.path[: len(path) - 1] == path[:-1]]
+        lines.append(f"{'/'.join(path)!r} is in the mask but not in the tree, which has {listed(beside)} there")
+    more = max(len(bare) - limit, 0) + max(len(strays) - limit, 0)
+    shown = "\n  ".join(lines + [f"and {more} more"] * (more > 0))
+    return (
+        f"The mask does not fit the tree:\n  {shown}\n"
+        "Give True or False for each leaf, or for a node above it. mx.tree.select builds such a mask."
+    )
 
 
 def _check_entry(entry: Entry, part: PyTree, name: Callable[[], str]) -> Entry:
