@@ -66,8 +66,8 @@ CASES = [
         lambda x: [
             x.at[1:].set(x[:-1]),
             x.at[:-1].set(x[1:]),
-            x.at[::2].set(x[::2] * 2),
-            x.at[1::2].set(0),
+            x.at[::2].set(x[::2][::-1]),
+            x.at[1::2].set(False),
             x.at[::-1].set(x),
         ],
         ["n + 1, 2"],

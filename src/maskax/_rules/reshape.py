@@ -16,9 +16,10 @@ Group = tuple[tuple[int, int], tuple[int, int]]
 
 
 @rule("reshape")
-def reshape_rule(ctx: Context, x: Operand, **_: Any) -> Any:
+def reshape_rule(ctx: Context, x: Operand, *, dimensions: Sequence[int] | None, **_: Any) -> Any:
     """`f32[n, 3] -> f32[3*n]` stays a reshape; `f32[n, m] -> f32[n*m]` gathers by the logical linear index."""
-    data, moved = reshape(x.data, x.shape, ctx.out_shape, ctx.sizes)
+    order = range(len(x.shape)) if dimensions is None else dimensions
+    data, moved = reshape(jnp.transpose(x.data, order), [x.shape[a] for a in order], ctx.out_shape, ctx.sizes)
     return data if moved else Padded(data, pad=x.pad)
 
 
