@@ -14,7 +14,7 @@ from jax.tree_util import keystr, tree_flatten_with_path
 from maskax import _compat
 from maskax._errors import SizeError, SpecError
 from maskax._interpret import Padded, select
-from maskax._shapes import Dim, Scope, Sizes
+from maskax._shapes import Dim, Scope, Sizes, names_in
 
 
 @dataclasses.dataclass
@@ -109,22 +109,21 @@ def check_sizes(
     Raises:
         SizeError: a size is missing, unknown, not an integer scalar, or (where its value is known) out of range.
     """
-    known = {scope.name(name): name for name in limits}
-    origin = {name: a for a in reversed(arguments) for dim in a.dims for name in _compat.variables(dim)}
-    if missing := sorted(known.keys() - sizes.keys()):
-        argument = origin[known[missing[0]]]
+    origin = {name: a for a in reversed(arguments) if a.is_array for name in reversed(names_in(a.spec or ""))}
+    if missing := sorted(origin.keys() - sizes.keys()):
+        argument = origin[missing[0]]
         raise SizeError(
             f"sizes: no size is given for {missing[0]!r}, which {argument.where} has in {argument.spec!r}. "
             f"Given: {_listed(sizes)}."
         )
-    if unknown := sorted(sizes.keys() - known.keys()):
+    if unknown := sorted(sizes.keys() - origin.keys()):
         raise SizeError(
-            f"sizes: there is no dimension {unknown[0]!r} in in_shapes; its dimensions are {_listed(known)}."
+            f"sizes: there is no dimension {unknown[0]!r} in in_shapes; its dimensions are {_listed(origin)}."
         )
     values = {}
-    for name, variable in known.items():
-        argument, limit = origin[variable], limits[variable]
-        value = sizes[name]
+    for name, argument in origin.items():
+        value, variable = sizes[name], scope.local(name)
+        limit = limits.get(variable)  # None where an equality constraint replaced it by others
         dtype = getattr(value, "dtype", None) or np.asarray(value).dtype
         if np.ndim(value) != 0 or not jnp.issubdtype(dtype, np.integer):
             raise SizeError(
@@ -157,14 +156,25 @@ def check_constraints(constraints: Sequence[str], sizes: Sizes) -> None:
         SizeError: one does not hold.
     """
     for constraint in constraints:
+        if unknown := [name for name in names_in(constraint) if sizes.scope.local(name) not in sizes.values]:
+            raise SpecError(
+                f"constraints: {constraint!r} is about {unknown[0]!r}, which is no dimension in in_shapes; its dimensions "
+                f"are {_listed(map(sizes.scope.name, sizes.values))}."
+            )
         left, relation, right = re.split("(>=|<=|==)", constraint)
-        a, b = (sizes.value(sizes.scope.parse(side, None, "constraints")[0]) for side in (left, right))
+        a, b = (_evaluate(side, sizes) for side in (left, right))
         low, high = {">=": (0, None), "<=": (None, 0), "==": (0, 0)}[relation]
 
         def explain(value: Any, row: str, constraint: str = constraint) -> str:
             return f"sizes: the constraint {constraint!r} does not hold{f' in row {row}' if row else ''}."
 
         _within(a - b, low, high, explain)
+
+
+def _evaluate(text: str, sizes: Sizes) -> Any:
+    # In a scope of its own: in the one that is traced in, a constrained expression is replaced by what it equals.
+    (dim,) = jax.export.symbolic_shape(text)
+    return _compat.evaluate_dim(dim, lambda name: sizes.values[sizes.scope.local(name)], jnp.maximum, jnp.minimum)
 
 
 def _within(value: Any, low: Dim | None, high: Dim | None, explain: Callable[[Any, str], str]) -> Any:

@@ -14,9 +14,10 @@ from jax.tree_util import keystr, tree_flatten_with_path
 import maskax._rules  # noqa: F401  (registers the rules)
 from maskax import _compat
 from maskax._arguments import Argument, broadcast_specs, check_constraints, check_sizes, match
-from maskax._errors import ShapeError, SpecError, UnmaskableError
-from maskax._interpret import Operand, interpret
+from maskax._errors import ShapeError, SpecError
+from maskax._interpret import Operand, Padded, interpret
 from maskax._shapes import Scope, Sizes, solve_limits
+from maskax._wording import reworded
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["sizes"], meta_fields=["dims", "dtype"])
@@ -46,7 +47,7 @@ def mask(
     in_shapes: Any,
     out_shape: Any = None,
     *,
-    constraints: Sequence[str] = (),
+    constraints: str | Sequence[str] = (),
     fill: Any = 0,
 ) -> Callable[[Sequence[Any], Mapping[str, Any]], Any]:
     """Turns a function of one example into the same function of padded arrays and true sizes.
@@ -85,6 +86,7 @@ def mask(
         Array([[-1.,  1.,  0.],
                [-2., -1.,  3.]], dtype=float32)
     """
+    constraints = (constraints,) if isinstance(constraints, str) else tuple(constraints)
 
     @functools.wraps(fun)
     def masked(args: Sequence[Any], sizes: Mapping[str, Any]) -> Any:
@@ -106,7 +108,7 @@ def mask(
             _check_out_shape(out_shape, avals, out_tree, scope)
         with scope.entered():
             values = interpret(program, consts, [a.clean(frame) for a in arguments if a.is_array], frame)
-            results = [Operand(value, aval, frame).fill(fill) for value, aval in zip(values, avals)]
+            results = [_finish(value, aval, frame, fill) for value, aval in zip(values, avals)]
         outputs = jax.tree.unflatten(out_tree, results)
         if out_shape is not None:
             return outputs
@@ -138,7 +140,7 @@ def shapecheck(in_shapes: Any, out_shape: Any, fun: Callable[..., Any] | None = 
     """
     if fun is None:
         return functools.partial(shapecheck, in_shapes, out_shape)
-    paths, tree = tree_flatten_with_path(tuple(in_shapes))
+    paths, tree = tree_flatten_with_path(tuple(in_shapes), is_leaf=lambda spec: spec is None)
     fresh = itertools.count()
     scope = Scope()
     arguments = []
@@ -160,50 +162,10 @@ def _trace(fun: Callable[..., Any], arguments: Sequence[Argument], tree: Any, sc
         traced = iter(arrays)
         return fun(*jax.tree.unflatten(tree, [next(traced) if a.is_array else a.value for a in arguments]))
 
-    try:
-        with scope.entered():
-            structs = [a.struct for a in arguments if a.is_array]
-            jaxpr, out = jax.make_jaxpr(plain, return_shape=True)(*structs)
-    except _compat.InconclusiveDimension as error:
-        raise _inconclusive(error, scope) from None
+    with reworded(scope), scope.entered():
+        structs = [a.struct for a in arguments if a.is_array]
+        jaxpr, out = jax.make_jaxpr(plain, return_shape=True)(*structs)
     return *_compat.open_jaxpr(jaxpr), jax.tree.structure(out)
-
-
-def _inconclusive(error: Exception, scope: Scope) -> UnmaskableError:
-    text = scope.show(str(error).split("\n", 1)[0])
-    line = _compat.user_line(error)
-    if found := re.search(r"comparison '(.+)' (>=|<=|>|<|==|!=) '(.+)'", text):
-        left, relation, right = found.groups()
-        holds, fails = (f"constraints=({c!r},)" for c in _constraints(left, relation, right))
-        return UnmaskableError(
-            f"{line}: whether {left} {relation} {right} depends on a run-time size, but the program must be the same "
-            "for all sizes.\n"
-            f"  If it holds for all sizes, say so: mask(..., {holds}); if it never does: mask(..., {fails}).\n"
-            "  If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n)."
-        )
-    return UnmaskableError(
-        f"{line}: {text}\n  A run-time size cannot be an int while tracing. Use it in shapes as it is, or as a value: "
-        "jnp.asarray(n)."
-    )
-
-
-def _constraints(left: str, relation: str, right: str) -> tuple[str, str]:
-    """The constraints under which a comparison holds, and under which it does not."""
-
-    def shifted(side: str, by: int) -> str:
-        return str(int(side) + by) if re.fullmatch(r"-?\d+", side) else f"{side} {'+' if by > 0 else '-'} 1"
-
-    at_least, at_most = f"{left} >= {right}", f"{left} <= {right}"
-    more, less = f"{left} >= {shifted(right, 1)}", f"{left} <= {shifted(right, -1)}"
-    equal = f"{left} == {right}"
-    return {
-        ">=": (at_least, less),
-        ">": (more, at_most),
-        "<=": (at_most, more),
-        "<": (less, at_least),
-        "==": (equal, more),
-        "!=": (more, equal),
-    }[relation]
 
 
 def _check_out_shape(out_shape: Any, avals: Sequence[Any], out_tree: Any, scope: Scope) -> None:
@@ -225,6 +187,11 @@ def _check_out_shape(out_shape: Any, avals: Sequence[Any], out_tree: Any, scope:
             raise ShapeError(
                 f"{where}: the result has the logical shape {scope.show(aval.shape)}, but the declared one is {spec!r}."
             )
+
+
+def _finish(value: Padded, aval: Any, sizes: Sizes, fill: Any) -> Any:
+    # Knowledge of single axes leaves out rows of true nan; for what leaves here, padding is `fill` without exception.
+    return Operand(value if value.pad_axes is None else Padded(value.data), aval, sizes).fill(fill)
 
 
 def _logical_shape(aval: Any, sizes: Sizes) -> LogicalShape:

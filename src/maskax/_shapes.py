@@ -19,6 +19,14 @@ from maskax._errors import MaskaxError, SpecError
 # --- shape strings -----------------------------------------------------------------------------------------------
 
 
+_NAME = r"\b(?!(?:floordiv|mod|max|min)\b)[A-Za-z]\w*"
+
+
+def names_in(text: str) -> list[str]:
+    """The dimension names in a shape string or constraint, each once."""
+    return list(dict.fromkeys(re.findall(_NAME, text)))
+
+
 class Scope:
     """Where dimension names live while one function is traced.
 
@@ -34,6 +42,7 @@ class Scope:
         self.depth: list[int] = outer.depth if outer else [0]
         self._suffix = f"__{self.depth[0]}" if outer else ""
         self.depth[0] += 1
+        self.names: list[str] = []
 
     @contextmanager
     def entered(self) -> Iterator[None]:
@@ -46,8 +55,7 @@ class Scope:
 
     def local(self, text: str) -> str:
         """`text` with this scope's own spelling of each name."""
-        operations = r"(?!(?:floordiv|mod|max|min)\b)"
-        return re.sub(rf"\b{operations}([A-Za-z]\w*)", rf"\g<1>{self._suffix}", text) if self._suffix else text
+        return re.sub(_NAME, rf"\g<0>{self._suffix}", text) if self._suffix else text
 
     def name(self, variable: str) -> str:
         """The user's spelling of a variable."""
@@ -76,6 +84,7 @@ class Scope:
                 "  Write one entry per dimension: a name ('n'), an expression ('n + 1', '2*n'), a number, or '_' for a "
                 "dimension that is not ragged; '...' for all that remain."
             ) from None
+        self.names += [name for name in names_in(text) if name not in self.names]
         if shape is not None and len(dims) != len(shape):
             raise error(
                 f"{where}: the shape string {spec!r} has {len(dims)} dimension(s), but the array has {len(shape)}: its "

@@ -4,9 +4,8 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-
 from contract import Arg, Case
+from jax import lax
 
 
 def _while_over_size(x):
@@ -160,5 +159,7 @@ CASES = [
     Case("linear solve, symmetric", _symmetric_solve, ["n", "n"], CONTROL_DTYPES),
     Case("custom_vmap", lambda x: jnp.sum(_scaled(x, jnp.exp(x))), ["n"], grad=False),
     Case("custom_vmap under vmap", lambda x, y: jax.vmap(_scaled)(x, y), ["n, 2", "n, 2"]),
-    Case("optimization barrier", lambda x, y: lax.optimization_barrier((x + 1, y.sum())), ["n", "n, m"], CONTROL_DTYPES),
+    Case(
+        "optimization barrier", lambda x, y: lax.optimization_barrier((x + 1, y.sum())), ["n", "n, m"], CONTROL_DTYPES
+    ),
 ]

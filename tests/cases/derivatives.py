@@ -4,9 +4,8 @@ import functools
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-
 from contract import Arg, Case
+from jax import lax
 
 
 @jax.custom_jvp
@@ -51,8 +50,10 @@ def _product_jvp(primals, tangents):
     (x, y, z), (dx, dy, dz) = primals, tangents
     out = _product(x, y, z)
     zero = lambda t: type(t) is jax.custom_derivatives.SymbolicZero
-    first = sum((jnp.zeros_like(out[0]) if zero(t) else scale * t.sum() * p)
-                for t, p, scale in [(dx, y.sum() * z, 1.0), (dy, x * z, 2.0), (dz, x * y.sum(), 3.0)])
+    first = sum(
+        (jnp.zeros_like(out[0]) if zero(t) else scale * t.sum() * p)
+        for t, p, scale in [(dx, y.sum() * z, 1.0), (dy, x * z, 2.0), (dz, x * y.sum(), 3.0)]
+    )
     return out, (first, dy if zero(dy) else jnp.cos(y) * dy)
 
 
@@ -179,7 +180,8 @@ def _sorted_with_order(x):
 
 
 _sorted_with_order.defvjp(
-    lambda x: (_sorted_with_order(x), jnp.argsort(x)), lambda order, cts: (jnp.zeros_like(cts[0]).at[order].set(cts[0]),)
+    lambda x: (_sorted_with_order(x), jnp.argsort(x)),
+    lambda order, cts: (jnp.zeros_like(cts[0]).at[order].set(cts[0]),),
 )
 
 

@@ -2,9 +2,8 @@
 
 import jax
 import jax.numpy as jnp
-from jax import lax
-
 from contract import Arg, Case
+from jax import lax
 
 
 def _sums(x):

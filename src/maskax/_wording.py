@@ -1,0 +1,83 @@
+"""What JAX says when a function does not trace at run-time sizes, in words that help the one who wrote the function."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from maskax import _compat
+from maskax._errors import MaskaxError, UnmaskableError
+from maskax._shapes import Scope
+
+_AS_INT = (
+    "A run-time size cannot be an int while tracing. Use it in shapes as it is (x.shape[0], not len(x)), or as a value: "
+    "jnp.asarray(n).\n  To loop over it: jax.lax.scan over the array, over jnp.arange(n) where only the length counts, or "
+    "jax.lax.fori_loop."
+)
+_HINTS = {
+    r"divide evenly|equal division": "Write the dimension as a multiple in in_shapes: '2*k' instead of 'n'.",
+    r"associative scan": "Use jax.lax.scan, or jnp.cumsum, cumprod, cummax and their kin.",
+    r"permutation": "Sort by random keys: x[jnp.argsort(jax.random.uniform(key, (n,)))].",
+    r"shapes?\b|sizes|same|dimensions": "Dimensions of different names are different sizes. Where they are always equal, use one name in "
+    "in_shapes,\n  or say so: mask(..., constraints=('n == m',)).",
+}
+"""Per pattern in JAX's text about a run-time size: what to write instead."""
+
+
+@contextmanager
+def reworded(scope: Scope) -> Iterator[None]:
+    """Turns what JAX raises about run-time sizes into `UnmaskableError`; all else passes as it is."""
+    try:
+        yield
+    except MaskaxError:
+        raise
+    except _compat.InconclusiveDimension as error:
+        raise _inconclusive(error, scope) from None
+    except (TypeError, ValueError, NotImplementedError) as error:
+        text = scope.show(str(error).split("\n---", 1)[0].strip())
+        if (hint := _hint(text, scope)) is None:
+            raise
+        raise UnmaskableError(f"{_compat.user_line(error)}: {text}\n  {hint}") from error
+
+
+def _hint(text: str, scope: Scope) -> str | None:
+    """What to do instead, if it is run-time sizes that the text is about."""
+    if "_DimExpr" in text or re.search("integers?, got '", text):
+        return _AS_INT
+    name = "|".join(map(re.escape, scope.names)) or "(?!)"
+    if not re.search(rf"[(\[][^()\[\]]*\b(?:{name})\b[^()\[\]]*[)\]]|size:? (?:{name})\b", text):
+        return None
+    return next((hint for pattern, hint in _HINTS.items() if re.search(pattern, text)), None)
+
+
+def _inconclusive(error: Exception, scope: Scope) -> UnmaskableError:
+    text = scope.show(str(error).split("\n", 1)[0])
+    line = _compat.user_line(error)
+    if found := re.search(r"comparison '(.+)' (>=|<=|>|<|==|!=) '(.+)'", text):
+        left, relation, right = found.groups()
+        holds, fails = (f"constraints=({c!r},)" for c in _constraints(left, relation, right))
+        return UnmaskableError(
+            f"{line}: whether {left} {relation} {right} depends on a run-time size, but the program must be the same for "
+            f"all sizes.\n  If it holds for all sizes, say so: mask(..., {holds}); if it never does: mask(..., {fails}).\n"
+            "  If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n)."
+        )
+    hint = next((hint for pattern, hint in _HINTS.items() if re.search(pattern, text)), _AS_INT)
+    return UnmaskableError(f"{line}: {text}\n  {hint}")
+
+
+def _constraints(left: str, relation: str, right: str) -> tuple[str, str]:
+    """The constraints under which a comparison holds, and under which it does not."""
+
+    def shifted(side: str, by: int) -> str:
+        return str(int(side) + by) if re.fullmatch(r"-?\d+", side) else f"{side} {'+' if by > 0 else '-'} 1"
+
+    at_least, at_most = f"{left} >= {right}", f"{left} <= {right}"
+    more, less = f"{left} >= {shifted(right, 1)}", f"{left} <= {shifted(right, -1)}"
+    equal = f"{left} == {right}"
+    return {
+        ">=": (at_least, less),
+        ">": (more, at_most),
+        "<=": (at_most, more),
+        "<": (less, at_least),
+        "==": (equal, more),
+        "!=": (more, equal),
+    }[relation]

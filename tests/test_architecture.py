@@ -1,0 +1,46 @@
+"""The rooms of the library: who may import whom, and how large a file may get."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[1] / "src" / "maskax"
+FILES = sorted(SRC.rglob("*.py"))
+ORDER = [
+    "_errors",
+    "_compat",
+    "_registry",
+    "_bounds",
+    "_shapes",
+    "_wording",
+    "_interpret",
+    "_rules",
+    "_arguments",
+    "_mask",
+]
+ALONE = {"tree": {"_errors", "tree"}, "optim": {"_errors", "tree", "optim"}}
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SRC)))
+def test_file(path):
+    room = path.relative_to(SRC).with_suffix("").parts[0]
+    modules = list(imports(path))
+    assert room == "_compat" or not any(m.startswith("jax._src") for m in modules), "jax._src belongs into _compat.py"
+    assert not any(m.startswith("__future__") for m in modules)
+    assert len(path.read_text().splitlines()) <= 300
+    used = {m.split(".")[1] for m in modules if m.startswith("maskax.")}
+    if room in ALONE:
+        assert used <= ALONE[room]
+    elif room in ORDER:
+        own = ORDER.index(room)
+        assert all(name in ORDER and ORDER.index(name) <= own for name in used), f"{room} imports {sorted(used)}"
+        assert room == "_rules" or room not in used
