@@ -208,15 +208,33 @@ def test_optax_reproduced(name, kind):
         warnings.simplefilter("ignore", DeprecationWarning)  # some optimisers use what a newer JAX deprecates
         theirs = run(optax.masked(inner, mask_fn), params, steps)
         same(run(mo.masked(inner, mask_fn), params, steps), theirs)
-        same(run(mo.masked(inner, where=mt.ndim(2)), params, steps), theirs)
 
         frozen = run(optax.partition({"train": inner, "freeze": optax.set_to_zero()}, _labels), params, steps)
         same(run(mo.partition({"train": inner, "freeze": optax.set_to_zero()}, _labels), params, steps), frozen)
         # selective_transform is that partition; ours keeps the state of a mask.
-        for ours in (mo.train_only(inner, mask_fn=mask_fn), mo.freeze(inner, where=biases)):
-            updates, state = run(ours, params, steps)
-            same(updates, frozen[0])
-            same(state, frozen[1].inner_states["train"])
+        updates, state = run(mo.freeze(inner, where=biases), params, steps)
+        same(updates, frozen[0])
+        same(state, frozen[1].inner_states["train"])
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_ways_to_say_the_same(kind):
+    make, biases, _ = MODELS[kind]
+    params, inner = make(), optax.adamw(0.1)
+    expected = run(mo.freeze(inner, where=biases), params)
+    mask = jax.tree.map(lambda leaf: leaf.ndim == 2, params)
+    for optimizer in (
+        mo.train_only(inner, mask),
+        mo.train_only(inner, mask_value=mask),
+        mo.train_only(inner, mask_fn=lambda tree: mask),
+        mo.train_only(inner, where=mt.ndim(2)),
+        mo.train_only(inner, where=mask),
+        mo.freeze(inner, mt.invert(mask)),
+    ):
+        same(run(optimizer, params), expected)
+    # Behind the optimiser only the updates can be frozen, as with optax.freeze.
+    updates, _ = run(optax.chain(inner, mo.freeze(optax.identity(), where=biases)), params)
+    same(updates, run(optax.chain(inner, optax.freeze(lambda tree: mt.select(tree, biases))), params)[0])
 
 
 def _labels(tree):

@@ -11,7 +11,7 @@ from ..tree._masks import Structure, fit, is_static
 from ..tree._paths import listed, named_leaves
 from ._choice import check_function, is_function, only_one
 from ._extra import check_transformation, load_optax
-from ._masked import Layout
+from ._layout import Layout
 
 if TYPE_CHECKING:
     import optax
