@@ -40,6 +40,12 @@ def windows(mode):
     return lambda x, i: lax.gather(x, i, numbers, (2, 3), mode=mode, fill_value=9)
 
 
+def narrow_gather(x, i):
+    """Indices that stay `uint8`, in which neither -1 nor the size of a long array exists."""
+    numbers = lax.GatherDimensionNumbers(offset_dims=(), collapsed_slice_dims=(0,), start_index_map=(0,))
+    return lax.gather(x, i[:, None], numbers, (1,), mode="clip")
+
+
 def row_of(x, i):
     return lax.dynamic_index_in_dim(x, i, keepdims=False)
 
@@ -109,6 +115,7 @@ CASES = [
         ["4, 3", indices("n", 0, 3)],
         ("float32", "bfloat16", "float64"),
     ),
+    Exact("narrow indices", narrow_gather, ["200*k + 1", indices("m", 0, 200, np.uint8)], ("float32", "float64")),
     # --- dynamic slices
     Exact(
         "dynamic slice",

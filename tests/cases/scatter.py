@@ -36,6 +36,14 @@ def add_windows(x, i, y):
     return [scatter(x, i[:, None], y, numbers) for scatter in (lax.scatter_add, lax.scatter_min, lax.scatter_max)]
 
 
+def narrow_add(x, i, y):
+    """Indices that stay `uint8`: 255 is a true place."""
+    numbers = lax.ScatterDimensionNumbers(
+        update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)
+    )
+    return lax.scatter_add(x, i[:, None], y, numbers)
+
+
 CASES = [
     Exact("scatter, every mode", every_mode, ["n + 1, 2", distinct("m", -2, 2), "m, 2"], grad=False),
     Case("scatter", every_method, ["n + 4, 2", distinct("m"), "m, 2"]),
@@ -112,6 +120,7 @@ CASES = [
         [indices("n", 0, 3), "n"],
         exact=False,
     ),
+    Case("narrow indices of a scatter", narrow_add, ["300", indices("m", 0, 255, np.uint8), "m"]),
     Exact("one hot", lambda i: [jax.nn.one_hot(i, 4), jax.nn.one_hot(i, i.shape[0])], [indices("n", -1, 4)]),
     Case(
         "gradient of a scatter",

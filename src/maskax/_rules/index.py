@@ -34,6 +34,11 @@ def _room(ctx: Context, x: Operand, window: Sequence[Dim], value: Any = 0) -> An
     return jax.lax.pad(x.data, jnp.asarray(value, x.dtype), config) if any(hi != 0 for _, hi, _ in config) else x.data
 
 
+def _wide(index: Any) -> Any:
+    """Indices in a dtype that also holds sizes and the -1 of an empty array."""
+    return index.astype(jax.dtypes.canonicalize_dtype(jnp.promote_types(index.dtype, jnp.int32)))
+
+
 def _trim(data: Any, shape: Sequence[int]) -> Any:
     return data if data.shape == tuple(shape) else jax.lax.slice(data, [0] * data.ndim, shape)
 
@@ -48,7 +53,7 @@ def gather(
 ) -> Any:
     """`f32[n, d], i32[k, 1] -> f32[k, d]`."""
     axes = dimension_numbers.start_index_map
-    index = indices.fill(0, range(len(indices.shape) - 1))
+    index = _wide(indices.fill(0, range(len(indices.shape) - 1)))
     window = ctx.padded(slice_sizes)
     if not _concerns(ctx, x, slice_sizes, axes):
         return ctx.bind(x.data, index, slice_sizes=window)
@@ -127,14 +132,14 @@ def scatter(
     if real is None and not partial and not _concerns(ctx, x, window, axes):
         return ctx.bind(x.data, indices.data, updates.data)
 
-    limits = _vector(_limits(ctx, x, window, axes), indices.dtype)
-    index = indices.data
+    index = _wide(indices.data)
+    limits = _vector(_limits(ctx, x, window, axes), index.dtype)
     if GatherScatterMode.from_any(mode) == GatherScatterMode.CLIP:
         index = jnp.clip(index, 0, jnp.maximum(limits, 0))
     inside = jnp.all((index >= 0) & (index <= limits), axis=-1, keepdims=True)
     inside = inside if real is None else inside & real
     # Out of range in every mode that is left: dropped.
-    index = jnp.where(inside, index, jnp.iinfo(indices.dtype).max)
+    index = jnp.where(inside, index, jnp.iinfo(index.dtype).max)
     drop = {"mode": GatherScatterMode.FILL_OR_DROP, "indices_are_sorted": False}
     name = ctx.eqn.primitive.name
     if not partial:
