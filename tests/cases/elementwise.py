@@ -7,7 +7,7 @@ from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 from jax.scipy import special
 
-UNIT, POSITIVE = dict(low=0.2, high=0.9), dict(low=0.3, high=2.5)
+UNIT, POSITIVE = {"low": 0.2, "high": 0.9}, {"low": 0.3, "high": 2.5}
 
 
 def each(*functions):
@@ -119,7 +119,6 @@ BINARY = [
     jnp.logaddexp,
     lax.igamma,
     lax.igammac,
-    lambda a, b: special.betainc(a, b, a / 4),
     lambda a, b: lax.zeta(a + 1, b),
     special.betaln,
     special.xlog1py,
@@ -132,6 +131,7 @@ TOTAL_ORDER = [
 UNDIFFERENTIABLE = [
     lax.random_gamma_grad,
     derivative(lax.igamma),
+    lambda a, b: special.betainc(a, b, a / 4),
     lax.nextafter,
 ]
 COMPARE = [lax.eq, lax.ne, lax.ge, lax.gt, lax.le, lax.lt]
@@ -208,7 +208,7 @@ CASES = [
     case("integers", INTEGER, [Arg("n", 1, 6), Arg("n", 1, 6)], ("int32", "int8", "uint8")),
     case("booleans", INTEGER[:4], ["n", "n"], ("bool",)),
     case("complex", COMPLEX, [Arg("n", **POSITIVE)], ("complex64",), tolerance=10),
-    case("conversions", CONVERT, ["n"], ("float32", "float16")),
+    case("conversions", CONVERT, ["n"], ("float32", "float16"), tolerance=100),
     Case("elementwise: keys", keys, ["n"], exact=True),
     Case("elementwise: broadcasting", broadcasting, ["n", "3"]),
     Case("elementwise: pairwise distances", pairwise, ["n, 3"]),
