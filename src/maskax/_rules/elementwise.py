@@ -11,15 +11,16 @@ import jax.numpy as jnp
 
 from maskax._interpret import Context, Operand, Padded, known_equal
 from maskax._registry import rule
+from maskax._rules import softmax
 
 _PLAIN = """
     abs add add_any and asinh atan bessel_i0e bessel_i1e ceil clamp clz complex conj copy cos eq eq_to erf erfc
-    floor ge gt imag is_finite le le_to logistic lt lt_to max min mul mulhi ne neg nextafter not one_minus_square or
+    floor ge gt imag is_finite le le_to logistic lt lt_to min mul mulhi ne neg nextafter not one_minus_square or
     polynomial population_count real reduce_precision round select_n shift_left shift_right_arithmetic
-    shift_right_logical sign sin square stop_gradient sub tanh xor random_clone random_fold_in random_seed
+    shift_right_logical sign sin square tanh xor random_clone random_fold_in random_seed
 """.split()  # noqa: SIM905  (a list of one name a line would hide the rules)
 
-_KEEPS_PAD = ["copy", "name", "reduce_precision", "stop_gradient"]
+_KEEPS_PAD = ["copy", "name", "reduce_precision"]
 
 _UNDERFLOW = -1e4  # exp gives exactly 0 here in every floating dtype, with a finite operand and a derivative of 0
 
@@ -32,7 +33,6 @@ _SAFE: dict[str, tuple[Any, ...]] = {
     "cbrt": (1,),
     "cosh": (0,),
     "digamma": (1,),
-    "div": (None, 1),
     "erf_inv": (0,),
     "expm1": (0,),
     "igamma": (1, 1),
@@ -55,32 +55,35 @@ _SAFE: dict[str, tuple[Any, ...]] = {
 """Per operand the value that it gets where the result will not be used; `None` leaves it alone."""
 
 
-def _broadcast(ctx: Context, arrays: list[Any]) -> list[Any]:
-    # At symbolic sizes JAX lets `f32[1, 1]` meet `f32[n, 3]`; at static ones shapes must agree. Scalars are always fine
-    # where the primitive says so (clamp, select_n), and there they are operands of rank 0.
-    shape = ctx.padded_out
-    return [jnp.broadcast_to(a, shape) if jnp.ndim(a) and jnp.shape(a) != shape else a for a in arrays]
-
-
 @rule(*_PLAIN)
 def elementwise(ctx: Context, *operands: Operand, **_: Any) -> Any:
     """`f32[n], f32[n] -> f32[n]`: nothing to do; finite padding gives finite padding."""
-    out = ctx.bind(*_broadcast(ctx, [x.data for x in operands]))
+    out = ctx.bind(*ctx.broadcast(operands))
     return Padded(out, pad=operands[0].pad) if ctx.eqn.primitive.name in _KEEPS_PAD else out
 
 
 @rule(*_SAFE, guarded=True)
-def singular(ctx: Context, *operands: Operand, **_: Any) -> Padded:
+def singular(ctx: Context, *operands: Operand, **_: Any) -> Any:
     """`log: f32[n] -> f32[n]`: the operand is 1 in the padding, so that value and slope are finite there."""
     values = _SAFE[ctx.eqn.primitive.name]
     arrays = [x.data if v is None else x.safe(v, ctx.out_shape) for x, v in zip(operands, values)]
-    zero_over_one = ctx.eqn.primitive.name == "div" and known_equal(operands[0].pad, 0)
-    return Padded(ctx.bind(*_broadcast(ctx, arrays)), pad=0 if zero_over_one else None)
+    return ctx.bind(*ctx.broadcast(arrays))
+
+
+@rule("div", guarded=True)
+def div(ctx: Context, x: Operand, y: Operand, **_: Any) -> Padded:
+    """`f32[n], f32[n] -> f32[n]`: 1 in the padding of the denominator, so that 0 stays 0."""
+    below = softmax.denominator(y, ctx.out_shape)
+    out = ctx.bind(*ctx.broadcast([x.data, y.safe(1, ctx.out_shape) if below is None else below]))
+    zero = known_equal(x.value.pad, 0)
+    return Padded(out, pad=0 if zero else None, pad_axes=x.value.pad_axes if zero else None)
 
 
 @rule("exp", "exp2", guarded=True)
 def exponential(ctx: Context, x: Operand, **_: Any) -> Padded:
     """`exp: f32[n] -> f32[n]`: the padding underflows to exactly 0, which a following sum need not fill again."""
+    if (known := softmax.exponential(ctx, x)) is not None and ctx.eqn.primitive.name == "exp":
+        return known
     if jnp.iscomplexobj(x.data):
         return Padded(ctx.bind(x.safe(0)), pad=1)
     return Padded(ctx.bind(x.safe(_UNDERFLOW)), pad=0)
@@ -95,10 +98,9 @@ def integer_pow(ctx: Context, x: Operand, *, y: int, **_: Any) -> Any:
 @rule("convert_element_type")
 def convert_element_type(ctx: Context, x: Operand, *, new_dtype: Any, **_: Any) -> Padded:
     """`f32[n] -> i32[n]`: known padding stays known; a run-time size keeps its dimension."""
-    known = x.pad is not None and jnp.ndim(x.pad) == 0 and not jnp.issubdtype(new_dtype, jnp.complexfloating)
     whole = jnp.issubdtype(new_dtype, jnp.integer)
-    pad = x.pad if known and x.pad in (0, 1) else None
-    return Padded(ctx.bind(x.data), pad=pad, dim=x.value.dim if whole else None)
+    pad = next((v for v in (0, 1) if known_equal(x.value.pad, v)), None)
+    return Padded(ctx.bind(x.data), pad=pad, pad_axes=x.value.pad_axes, dim=x.value.dim if whole else None)
 
 
 @rule("bitcast_convert_type")

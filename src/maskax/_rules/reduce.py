@@ -6,8 +6,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from maskax._interpret import Context, Operand
+from maskax._interpret import Context, Operand, Padded
 from maskax._registry import rule
+from maskax._rules import softmax
 
 
 def _zero(dtype: Any) -> Any:
@@ -46,8 +47,6 @@ def lowest_finite(dtype: Any) -> Any:
     return _extreme(dtype, -1, infinite=False)
 
 
-@rule("reduce_sum", identity=_zero)
-@rule("reduce_max", identity=lowest)
 @rule("reduce_min", identity=highest)
 @rule("reduce_and", identity=_all_ones)
 @rule("reduce_or", identity=_zero)
@@ -57,6 +56,19 @@ def lowest_finite(dtype: Any) -> Any:
 def reduce(ctx: Context, x: Operand, *, axes: tuple[int, ...], identity: Callable, **_: Any) -> Any:
     """`f32[n, d] -> f32[d]`. A true value equal to the identity wins a tie in argmax: it comes first."""
     return ctx.bind(x.fill(identity(x.dtype), axes))
+
+
+@rule("reduce_sum")
+def reduce_sum(ctx: Context, x: Operand, *, axes: tuple[int, ...], **_: Any) -> Padded:
+    """`f32[n, d] -> f32[d]`."""
+    return softmax.total(x, axes, ctx.bind(x.fill(0, axes)))
+
+
+@rule("reduce_max")
+def reduce_max(ctx: Context, x: Operand, *, axes: tuple[int, ...], **_: Any) -> Padded:
+    """`f32[n, d] -> f32[d]`."""
+    filled = x.fill(lowest(x.dtype), axes)
+    return softmax.peak(x, filled, axes, ctx.bind(filled))
 
 
 @rule("reduce_prod")

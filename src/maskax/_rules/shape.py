@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from maskax import _compat
 from maskax._interpret import Context, Operand, Padded, known_equal, select
 from maskax._registry import rule
+from maskax._rules import softmax
 from maskax._shapes import Dim
 
 
@@ -49,7 +50,8 @@ def broadcast_in_dim(ctx: Context, x: Operand, *, broadcast_dimensions: Sequence
         return ctx.bind(x.value.respread(data) if x.value.respread else data, shape=ctx.padded_out)
 
     out = ctx.bind(x.data, shape=ctx.padded_out)
-    return Padded(out, x.pad if known else None, spread=x.value.spread or x, respread=respread)
+    note = softmax.kept(x.value.note, out, len(ctx.out_shape), broadcast_dimensions)
+    return Padded(out, x.pad if known else None, note=note, spread=x.value.spread or x, respread=respread)
 
 
 @rule("transpose", "squeeze")
