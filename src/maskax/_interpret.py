@@ -7,6 +7,7 @@ Two things hold for every value in the environment. Its array has exactly the bo
 in its padding is finite and never depends on the padding of the caller's arrays.
 """
 
+import contextlib
 import dataclasses
 import functools
 import operator
@@ -220,11 +221,22 @@ def interpret(jaxpr: Any, consts: Sequence[Any], values: Sequence[Any], sizes: S
     for eqn in jaxpr.eqns:
         operands = list(map(read, eqn.invars))
         reduced = any(x.reduced for x in operands) or _reduces(eqn, sizes)
-        with _compat.blame(eqn):
+        with _compat.blame(eqn), _nan_check(eqn, operands):
             for var, value in zip(eqn.outvars, _apply(eqn, operands, sizes), strict=True):
                 write(var, value)
                 env[var] = env[var]._replace(reduced=reduced or env[var].reduced)
     return list(map(read, jaxpr.outvars))
+
+
+def _nan_check(eqn: Any, values: Sequence[Padded]) -> contextlib.AbstractContextManager:
+    """Keeps `jax_debug_nans` still where an operand is nan already: `jnp.var` selects between its value and a nan."""
+
+    def is_nan(x: Any) -> bool:
+        inexact = jnp.issubdtype(jnp.result_type(x), jnp.inexact)
+        return inexact and not isinstance(x, jax.core.Tracer) and bool(np.isnan(np.asarray(x)).any())
+
+    checked = jax.config.jax_debug_nans and not _programs(eqn)
+    return jax.debug_nans(False) if checked and any(is_nan(x.data) for x in values) else contextlib.nullcontext()
 
 
 def _scalar(value: Any) -> Any:
