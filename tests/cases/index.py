@@ -116,6 +116,10 @@ CASES = [
         ("float32", "bfloat16", "float64"),
     ),
     Exact("narrow indices", narrow_gather, ["200*k + 1", indices("m", 0, 200, np.uint8)], ("float32", "float64")),
+    Exact("a table of indices", lambda x, i: x[i[:, None], i[None]], ["n + 1, n + 1", indices("m", 0, 0)]),
+    Exact(
+        "insert and delete", lambda x: [jnp.insert(x, 1, 9.0), jnp.append(x, 2.0), jnp.delete(x, 0)], ["n"], zero=None
+    ),
     # --- dynamic slices
     Exact(
         "dynamic slice",
