@@ -37,7 +37,7 @@ def add_windows(x, i, y):
 
 
 def narrow_add(x, i, y):
-    """Indices that stay `uint8`: 255 is a true place. (XLA itself takes those above 127 for negative ones.)"""
+    """Indices that stay `uint8`: 255 is a true place. (JAX itself drops what is above 299 % 256.)"""
     numbers = lax.ScatterDimensionNumbers(
         update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,)
     )
@@ -121,7 +121,7 @@ CASES = [
         [indices("n", 0, 3), "n"],
         exact=False,
     ),
-    Case("narrow indices of a scatter", narrow_add, ["300", indices("m", 0, 100, np.uint8), "m"]),
+    Case("narrow indices of a scatter", narrow_add, ["300", indices("m", 0, 40, np.uint8), "m"]),
     Exact("one hot", lambda i: [jax.nn.one_hot(i, 4), jax.nn.one_hot(i, i.shape[0])], [indices("n", -1, 4)]),
     Case(
         "gradient of a scatter",
