@@ -123,7 +123,7 @@ def denominator(y: Operand, shape: Sequence[Dim]) -> Any:
         case Total(_, dims, data) if jnp.ndim(data) == len(shape) and all(
             dim in shape for dim in dims if y.sizes.is_ragged(dim)
         ):
-            return jnp.maximum(data, 1)
+            return jnp.maximum(data, 0.5)  # strictly below 1: at a tie half of the gradient would be lost
     return None
 
 
