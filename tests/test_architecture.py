@@ -7,7 +7,7 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "maskax"
 FILES = sorted(SRC.rglob("*.py"))
-ORDER = [
+ORDER = "_errors _compat _registry _bounds _shapes _wording _interpret _rules _arguments _mask".split()
     "_errors",
     "_compat",
     "_registry",

@@ -158,8 +158,8 @@ def check_constraints(constraints: Sequence[str], sizes: Sizes) -> None:
     for constraint in constraints:
         if unknown := [name for name in names_in(constraint) if sizes.scope.local(name) not in sizes.values]:
             raise SpecError(
-                f"constraints: {constraint!r} is about {unknown[0]!r}, which is no dimension in in_shapes; its dimensions "
-                f"are {_listed(map(sizes.scope.name, sizes.values))}."
+                f"constraints: {constraint!r} is about {unknown[0]!r}, which is no dimension in in_shapes; its "
+                f"dimensions are {_listed(map(sizes.scope.name, sizes.values))}."
             )
         left, relation, right = re.split("(>=|<=|==)", constraint)
         a, b = (_evaluate(side, sizes) for side in (left, right))

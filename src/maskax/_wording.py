@@ -9,16 +9,18 @@ from maskax._errors import MaskaxError, UnmaskableError
 from maskax._shapes import Scope
 
 _AS_INT = (
-    "A run-time size cannot be an int while tracing. Use it in shapes as it is (x.shape[0], not len(x)), or as a value: "
-    "jnp.asarray(n).\n  To loop over it: jax.lax.scan over the array, over jnp.arange(n) where only the length counts, or "
-    "jax.lax.fori_loop."
+    "A run-time size cannot be an int while tracing. Use it in shapes as it is (x.shape[0], not len(x)), or as a value:\n"
+    "  jnp.asarray(n). To loop over it: jax.lax.fori_loop, or jax.lax.scan over the array, or over jnp.arange(n) where\n"
+    "  only the length counts."
 )
 _HINTS = {
     r"divide evenly|equal division": "Write the dimension as a multiple in in_shapes: '2*k' instead of 'n'.",
     r"associative scan": "Use jax.lax.scan, or jnp.cumsum, cumprod, cummax and their kin.",
     r"permutation": "Sort by random keys: x[jnp.argsort(jax.random.uniform(key, (n,)))].",
-    r"shapes?\b|sizes|same|dimensions": "Dimensions of different names are different sizes. Where they are always equal, use one name in "
-    "in_shapes,\n  or say so: mask(..., constraints=('n == m',)).",
+    r"shapes?\b|sizes|same|dimensions": (
+        "Dimensions of different names are different sizes. Where they are always equal, use one name in in_shapes,\n"
+        "  or say so: mask(..., constraints=('n == m',))."
+    ),
 }
 """Per pattern in JAX's text about a run-time size: what to write instead."""
 
@@ -56,8 +58,9 @@ def _inconclusive(error: Exception, scope: Scope) -> UnmaskableError:
         left, relation, right = found.groups()
         holds, fails = (f"constraints=({c!r},)" for c in _constraints(left, relation, right))
         return UnmaskableError(
-            f"{line}: whether {left} {relation} {right} depends on a run-time size, but the program must be the same for "
-            f"all sizes.\n  If it holds for all sizes, say so: mask(..., {holds}); if it never does: mask(..., {fails}).\n"
+            f"{line}: whether {left} {relation} {right} depends on a run-time size, but the program must be the same "
+            f"for all sizes.\n"
+            f"  If it holds for all sizes, say so: mask(..., {holds}); if it never does: mask(..., {fails}).\n"
             "  If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n)."
         )
     hint = next((hint for pattern, hint in _HINTS.items() if re.search(pattern, text)), _AS_INT)

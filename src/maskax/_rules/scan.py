@@ -99,14 +99,27 @@ def loop(
         _, carry, ys = jax.lax.while_loop(lambda state: state[0] < last, one, state)
         return carry, ys
 
-    # A while loop has no reverse mode; differentiated, the scan takes its place.
-    early.defjvp(lambda primals, tangents: jax.jvp(rolled, primals, tangents))
+    def derivative(primals: Any, tangents: Any) -> Any:
+        """A while loop has no reverse mode; differentiated, the scan takes its place."""
+        (carry, ys), slopes = jax.jvp(rolled, primals, tangents)
+        return (carry, list(map(_batched_along_first, ys))), slopes
+
+    early.defjvp(derivative)
     return early(size_values, consts, carry, xs)
 
 
 def _split(values: Sequence[Any], *stops: int) -> list[list[Any]]:
     edges = [0, *stops, len(values)]
     return [list(values[a:b]) for a, b in zip(edges, edges[1:])]
+
+
+def _batched_along_first(x: Any) -> Any:
+    """`x`, which under `vmap` is batched along its first axis from here on.
+
+    That is where a while loop has its batch axis, and a scan's `ys` have not. JAX differentiates a jitted `vmap` of a
+    `custom_jvp` as if the function and its derivative agreed on that axis, which transposes the batch where they do not.
+    """
+    return jax.lax.reshape(jax.lax.reshape(x, (1, *x.shape)), x.shape)
 
 
 def _zeros(aval: Any) -> Any:
