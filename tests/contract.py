@@ -175,8 +175,13 @@ def _cotangents(outputs: Sequence[Any]) -> list[Any]:
 
 def check(case: Case, dtype: str) -> None:
     """Holds `case` to the contract at one dtype."""
-    with jax.enable_x64(True) if dtype in ("float64", "complex128", "int64") else contextlib.nullcontext():
+    with precision(dtype):
         _check(case, dtype)
+
+
+def precision(dtype: str) -> contextlib.AbstractContextManager:
+    """Allows 64-bit types where `dtype` is one."""
+    return jax.enable_x64(True) if dtype in ("float64", "complex128", "int64") else contextlib.nullcontext()
 
 
 def _check(case: Case, dtype: str) -> None:
@@ -285,7 +290,7 @@ def _compare(case, dtype, context, args, sizes, cts, row, active, differentiable
 
 
 def _check_eager(case, dtype, masked, args, specs, table, rows, outputs) -> None:
-    """Without jit or vmap, at a concrete size, with nan in the padding. Other kernels run there: not equal to the bit."""
+    """Without jit or vmap, at a concrete size, with nan in the padding. Other kernels run there: bits may differ."""
     case = dataclasses.replace(case, exact=False)
     sizes = table[-2 if len(table) > 1 else -1]
     bad = [poison(x, spec, sizes, "nan") for x, spec in zip(args, specs)]

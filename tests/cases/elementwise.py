@@ -5,7 +5,9 @@ import jax.numpy as jnp
 from contract import Arg, Case
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
+from jax.experimental.layout import Layout, with_layout_constraint
 from jax.scipy import special
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 UNIT, POSITIVE = {"low": 0.2, "high": 0.9}, {"low": 0.3, "high": 2.5}
 
@@ -46,7 +48,7 @@ SMOOTH = [
     lax.square,
     lax.tanh,
     *newer("one_minus_square"),
-    *[lambda x, f=f: f(x, x * x, x + 1, 2 * x) for f in newer("polynomial")],
+    *[lambda x, f=f: f(x, (x * x, 0.5, 2 * x)) for f in newer("polynomial")],
     lambda x: x**3 - x**2 + 2 * x,
     lambda x: derivative(lambda x: x * jnp.sin(x) * x)(x),  # add_any
 ]
@@ -125,9 +127,7 @@ BINARY = [
     special.rel_entr,
     lambda a, b: jnp.where(a < b, a / b, jnp.sqrt(b)),
 ]
-TOTAL_ORDER = [
-    lambda a, b, p=p: p.bind(a, b).astype(jnp.int32) for p in (lax.eq_to_p, lax.lt_to_p, lax.le_to_p)
-]
+TOTAL_ORDER = [lambda a, b, p=p: p.bind(a, b).astype(jnp.int32) for p in (lax.eq_to_p, lax.lt_to_p, lax.le_to_p)]
 UNDIFFERENTIABLE = [
     lax.random_gamma_grad,
     derivative(lax.igamma),
@@ -194,6 +194,17 @@ def pairwise(x):
     return jnp.where(squared > 0, jnp.sqrt(off), 0)
 
 
+def whole(axis_type):
+    """Every device has all of the array."""
+    return NamedSharding(jax.make_mesh((1,), ("d",), axis_types=(axis_type,)), PartitionSpec(None, None))
+
+
+def placed(x):
+    laid_out = with_layout_constraint(x * 2, Layout(major_to_minor=(0, 1)))
+    constrained = lax.with_sharding_constraint(x * 3, whole(AxisType.Auto))
+    return laid_out, constrained, jax.sharding.reshard(x * 4, whole(AxisType.Explicit))
+
+
 CASES = [
     case("smooth", SMOOTH, ["n"]),
     case("smooth, wide", SMOOTH[:4] + SMOOTH[7:12], ["2, n"], ("float64", "bfloat16")),
@@ -210,6 +221,7 @@ CASES = [
     case("complex", COMPLEX, [Arg("n", **POSITIVE)], ("complex64",), tolerance=10),
     case("conversions", CONVERT, ["n"], ("float32", "float16"), tolerance=100),
     Case("elementwise: keys", keys, ["n"], exact=True),
+    Case("elementwise: placed", placed, ["n, 2"]),
     Case("elementwise: broadcasting", broadcasting, ["n", "3"]),
     Case("elementwise: pairwise distances", pairwise, ["n, 3"]),
 ]

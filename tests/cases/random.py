@@ -15,6 +15,10 @@ def legacy(rng, shape):
     return np.asarray(random.PRNGKey(int(rng.integers(2**31))))
 
 
+def words(rng, shape):
+    return rng.integers(0, 2**32, shape, dtype=np.uint32)
+
+
 KEY, KEYS, LEGACY = Arg("", values=key), Arg("n", values=key), Arg("2", values=legacy)
 
 
@@ -61,7 +65,11 @@ GAMMAS = [
 
 def categorical(key, x):
     a, b, c = random.split(key, 3)
-    return random.categorical(a, x, axis=0), random.categorical(b, x, axis=1), random.categorical(c, x[0], shape=x.shape[1:])
+    return (
+        random.categorical(a, x, axis=0),
+        random.categorical(b, x, axis=1),
+        random.categorical(c, x[0], shape=x.shape[1:]),
+    )
 
 
 def split(key, x):
@@ -74,7 +82,17 @@ def split(key, x):
 def of_keys(keys, x):
     """A ragged array of keys comes in."""
     more = jax.vmap(lambda k: random.split(k, 2))(keys)
-    return keys, more, jax.vmap(lambda k, v: v + random.uniform(k, (2,)))(keys, x), random.key_data(keys), random.clone(keys)
+    return (
+        keys,
+        more,
+        jax.vmap(lambda k, v: v + random.uniform(k, (2,)))(keys, x),
+        random.key_data(keys),
+        random.clone(keys),
+    )
+
+
+def of_legacy_keys(keys, x):
+    return keys, jax.vmap(lambda k, v: v + random.uniform(k, (2,)))(keys, x)
 
 
 def dropout(key, x):
@@ -115,7 +133,10 @@ CASES = [
     Case("random: split", split, [KEY, "n, 3"], exact=True, grad=False),
     Case("random: array of keys", of_keys, [KEYS, "n, 2"], exact=True, grad=False),
     Case("random: legacy key", draws(*FEW), [LEGACY, "n, m"], exact=True, grad=False),
-    Case("random: legacy split", lambda key, x: (random.split(key, x.shape[0]), x), [LEGACY, "n"], exact=True, grad=False),
+    Case("random: array of legacy keys", of_legacy_keys, [Arg("n, 2", values=words), "n, 2"], exact=True, grad=False),
+    Case(
+        "random: legacy split", lambda key, x: (random.split(key, x.shape[0]), x), [LEGACY, "n"], exact=True, grad=False
+    ),
     Case("random: dropout", dropout, [KEY, "n, m"]),
     Case("random: reparametrised", reparametrised, [KEY, "n"]),
     Case("random: scanned", scanned, [KEY, "n"]),
