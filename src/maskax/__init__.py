@@ -1,5 +1,7 @@
 """Masks for JAX: write a function for one example, run it on padded batches, get exactly the same function."""
 
+from maskax import optim as optim
+from maskax import tree as tree
 from maskax._errors import MaskaxError as MaskaxError
 from maskax._errors import MissingRuleError as MissingRuleError
 from maskax._errors import ShapeError as ShapeError
