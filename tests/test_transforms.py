@@ -238,7 +238,7 @@ def test_the_bound_of_the_loop_is_not_batched():
     masked = mx.mask(lambda x: lax.scan(lambda c, v: (c + v, None), jnp.float32(0), x)[0], ["n"], "")
     program = jax.make_jaxpr(jax.vmap(masked))([jnp.ones((4, 50))], {"n": jnp.arange(4)})
     (loop,) = [e for e in _equations(_open(program)) if e.primitive.name == "while"]
-    (condition,) = [e for e in _open(loop.params["cond_jaxpr"]).eqns]
+    (condition,) = list(_open(loop.params["cond_jaxpr"]).eqns)
     assert condition.primitive.name == "lt" and condition.outvars[0].aval.shape == ()
 
 

@@ -109,7 +109,10 @@ def check_sizes(
     Raises:
         SizeError: a size is missing, unknown, not an integer scalar, or (where its value is known) out of range.
     """
-    origin = {name: a for a in reversed(arguments) if a.is_array for name in reversed(names_in(a.spec or ""))}
+    origin: dict[str, Argument] = {}
+    for argument in arguments:
+        for name in names_in(argument.spec or ""):
+            origin.setdefault(name, argument)
     if missing := sorted(origin.keys() - sizes.keys()):
         argument = origin[missing[0]]
         raise SizeError(
@@ -188,8 +191,11 @@ def _within(value: Any, low: Dim | None, high: Dim | None, explain: Callable[[An
         below = False if low is None else v < low
         return below if high is None else below | (v > high)
 
+    def is_known(v: Any) -> bool:
+        return _compat.is_concrete(v) and not any(map(jax.export.is_symbolic_dim, (low, high)))
+
     def checked(v: Any) -> Any:
-        if not _compat.is_concrete(v):
+        if not is_known(v):
             return watched(v)
         rows = np.argwhere(outside(np.asarray(v).astype(object)))
         if len(rows):
@@ -203,7 +209,8 @@ def _within(value: Any, low: Dim | None, high: Dim | None, explain: Callable[[An
 
     value = checked(value)
     dtype = _compat.dimension_dtype()
-    if not _compat.is_concrete(value):
+    if not is_known(value):
+        value = jnp.asarray(value)
         narrow = jnp.iinfo(value.dtype).bits < 64
         wide = value.astype(dtype) if narrow and value.dtype != jnp.uint32 else value
         checkify.debug_check(jnp.logical_not(outside(wide)), explain("{size}", ""), size=wide)

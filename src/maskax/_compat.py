@@ -136,7 +136,8 @@ def source_line() -> str:
     frame = source_info_util.user_frame(source_info_util.current().traceback)
     if frame is None:
         return "an unknown line"
-    return f"{frame.file_name.rsplit('/', 1)[-1]}:{frame.start_line} ({frame.function_name})"
+    function = frame.function_name.rsplit(".", 1)[-1]
+    return f"{frame.file_name.rsplit('/', 1)[-1]}:{frame.start_line} ({function})"
 
 
 def user_line(error: BaseException) -> str:

@@ -182,11 +182,15 @@ def _check_out_shape(out_shape: Any, avals: Sequence[Any], out_tree: Any, scope:
             continue
         where = f"out_shape{keystr(path)}"
         like = tuple(0 if r else dim for r, dim in zip(ragged, aval.shape))
-        declared = scope.parse(spec, like, where, ShapeError) if spec else ()
+        wrong = ShapeError(
+            f"{where}: the result has the logical shape {scope.show(aval.shape)}, but the declared one is {spec!r}."
+        )
+        try:
+            declared = scope.parse(spec, like, where, ShapeError) if spec else ()
+        except ShapeError as error:
+            raise wrong from error
         if declared != aval.shape:
-            raise ShapeError(
-                f"{where}: the result has the logical shape {scope.show(aval.shape)}, but the declared one is {spec!r}."
-            )
+            raise wrong
 
 
 def _finish(value: Padded, aval: Any, sizes: Sizes, fill: Any) -> Any:

@@ -76,11 +76,11 @@ class Scope:
         try:
             like = None if shape is None else tuple(shape)
             dims = export.symbolic_shape(self.local(text), scope=self.symbolic, like=like) if text else []
-        except ValueError as problem:
+        except (ValueError, IndexError) as problem:  # an IndexError where there are more entries than dimensions
             fit = "cannot be read" if shape is None else f"does not fit an array of shape {_shape_text(shape)}"
             raise error(
                 f"{where}: the shape string {spec!r} {fit}.\n"
-                f"  {_first_line(problem)}\n"
+                f"  {_first_line(problem) if isinstance(problem, ValueError) else 'It has more entries.'}\n"
                 "  Write one entry per dimension: a name ('n'), an expression ('n + 1', '2*n'), a number, or '_' for a "
                 "dimension that is not ragged; '...' for all that remain."
             ) from None

@@ -9,9 +9,9 @@ from maskax._errors import MaskaxError, UnmaskableError
 from maskax._shapes import Scope
 
 _AS_INT = (
-    "A run-time size cannot be an int while tracing. Use it in shapes as it is (x.shape[0], not len(x)), or as a value:\n"
-    "  jnp.asarray(n). To loop over it: jax.lax.fori_loop, or jax.lax.scan over the array, or over jnp.arange(n) where\n"
-    "  only the length counts."
+    "A run-time size cannot be an int while tracing. Use it in shapes as it is (x.shape[0], not len(x)), or as a\n"
+    "  value: jnp.asarray(n). To loop over it: jax.lax.fori_loop, or jax.lax.scan over the array, or over\n"
+    "  jnp.arange(n) where only the length counts."
 )
 _HINTS = {
     r"divide evenly|equal division": "Write the dimension as a multiple in in_shapes: '2*k' instead of 'n'.",

@@ -116,8 +116,8 @@ def _split(values: Sequence[Any], *stops: int) -> list[list[Any]]:
 def _batched_along_first(x: Any) -> Any:
     """`x`, which under `vmap` is batched along its first axis from here on.
 
-    That is where a while loop has its batch axis, and a scan's `ys` have not. JAX differentiates a jitted `vmap` of a
-    `custom_jvp` as if the function and its derivative agreed on that axis, which transposes the batch where they do not.
+    A while loop has its batch axis there, and a scan's `ys` have not. JAX differentiates a jitted `vmap` of a
+    `custom_jvp` as if function and derivative agreed on that axis; where they do not, it takes another axis for it.
     """
     return jax.lax.reshape(jax.lax.reshape(x, (1, *x.shape)), x.shape)
 

@@ -1,0 +1,174 @@
+"""Every error says what, where and what to do: the exact text, for programs and their results."""
+
+import inspect
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from failing import run, text_of
+from jax import lax
+from jax.extend import core
+
+import maskax as mx
+
+# --- programs ----------------------------------------------------------------------------------------------------
+
+
+def test_the_line_is_the_one_that_failed():
+    def model(x, y):
+        total = x.sum()
+        return total + x + y
+
+    with pytest.raises(mx.UnmaskableError) as caught:
+        run(model)
+    line = inspect.getsourcelines(model)[1] + 2
+    assert str(caught.value).startswith(f"test_errors.py:{line} (model): add got incompatible shapes")
+
+
+def test_missing_rule():
+    odd = core.Primitive("odd_one_out")
+    odd.def_abstract_eval(lambda x, y: x)
+
+    def model(x, y):
+        return odd.bind(x, y[0])
+
+    assert text_of(mx.MissingRuleError, run, model) == (
+        "LINE (model): odd_one_out: float32[n], float32[] -> float32[n]\n"
+        "  There is no masking rule for 'odd_one_out'.\n"
+        "  Keep the ragged dimension out of this step, or write a rule for it: maskax.register_rule(primitive)."
+    )
+
+
+def test_inconclusive_comparison():
+    def model(x, y):
+        return x[:2] if x.shape[0] > 3 else x[:1]
+
+    assert text_of(mx.UnmaskableError, run, model) == (
+        "LINE (model): whether n > 3 depends on a run-time size, but the program must be the same for all sizes.\n"
+        "  If it holds for all sizes, say so: mask(..., constraints=('n >= 4',)); "
+        "if it never does: mask(..., constraints=('n <= 3',)).\n"
+        "  If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("fun", "constraint"),
+    [
+        (lambda x, y: lax.dynamic_slice(x, (0,), (2,)), "n >= 2"),
+        (lambda x, y: lax.top_k(x, 3)[0], "n >= 3"),
+        (lambda x, y: x if x.shape[0] >= y.shape[0] else -x, "n >= m"),
+        (lambda x, y: x if x.shape[0] < y.shape[0] else -x, "n >= m"),
+        (lambda x, y: jnp.linspace(0, 1, x.shape[0]), "n >= 2"),
+    ],
+)
+def test_the_constraint_that_an_inconclusive_comparison_names_settles_it(fun, constraint):
+    text = text_of(mx.UnmaskableError, run, fun)
+    assert text.startswith("LINE (<lambda>): whether ") and f"constraints=({constraint!r},)" in text
+    run(fun, constraints=(constraint,), sizes={"n": 4, "m": 2})
+
+
+AS_INT = (
+    "  A run-time size cannot be an int while tracing. Use it in shapes as it is (x.shape[0], not len(x)), or as a\n"
+    "  value: jnp.asarray(n). To loop over it: jax.lax.fori_loop, or jax.lax.scan over the array, or over\n"
+    "  jnp.arange(n) where only the length counts."
+)
+NAMES = (
+    "  Dimensions of different names are different sizes. Where they are always equal, use one name in in_shapes,\n"
+    "  or say so: mask(..., constraints=('n == m',))."
+)
+
+
+@pytest.mark.parametrize(
+    ("fun", "text"),
+    [
+        (
+            lambda x, y: x[: int(x.shape[0])],
+            "Symbolic dimension 'n' used in a context that requires a constant\n" + AS_INT,
+        ),
+        (lambda x, y: x / len(x), "'_DimExpr' object cannot be interpreted as an integer\n" + AS_INT),
+        (
+            lambda x, y: sum(x[i] for i in range(x.shape[0])),
+            "'_DimExpr' object cannot be interpreted as an integer\n" + AS_INT,
+        ),
+        (lambda x, y: np.zeros(x.shape[0]), "expected a sequence of integers or a single integer, got 'n'\n" + AS_INT),
+        (
+            lambda x, y: jnp.searchsorted(x, y),
+            "Symbolic dimension 'n' used in a context that requires a constant\n" + AS_INT,
+        ),
+        (
+            lambda x, y: lax.scan(lambda c, _: (c, c), 0, None, length=x.shape[0]),
+            "Symbolic dimension 'n' used in a context that requires a constant\n" + AS_INT,
+        ),
+        (lambda x, y: x + y, "add got incompatible shapes for broadcasting: (n,), (m,).\n" + NAMES),
+        (lambda x, y: jnp.stack([x, y]), "All input arrays must have the same shape. Got (n,), (m,).\n" + NAMES),
+        (
+            lambda x, y: x @ y,
+            "dot_general requires contracting dimensions to have the same shape, got (n,) and (m,).\n" + NAMES,
+        ),
+        (
+            lambda x, y: x.reshape(-1, 2),
+            "Cannot divide evenly the sizes of shapes (n,) and (-1, 2). The remainder mod(n, - 2) should be 0.\n"
+            "  Write the dimension as a multiple in in_shapes: '2*k' instead of 'n'.",
+        ),
+        (
+            lambda x, y: lax.associative_scan(jnp.add, x),
+            "associative scan over axis of non-constant size: n. You may be able to avoid this on TPU. "
+            "See b/274176030.\n"
+            "  Use jax.lax.scan, or jnp.cumsum, cumprod, cummax and their kin.",
+        ),
+        (
+            lambda x, y: jax.random.permutation(jax.random.key(0), x),
+            "shape polymorphism for `permutation` or `shuffle` for arrays of non-constant size: n\n"
+            "  Sort by random keys: x[jnp.argsort(jax.random.uniform(key, (n,)))].",
+        ),
+    ],
+)
+def test_what_does_not_trace(fun, text):
+    assert re.sub(r"LINE \([^)]*\)", "LINE", text_of(mx.UnmaskableError, run, fun)) == f"LINE: {text}"
+
+
+def test_errors_of_the_function_itself_pass_untouched():
+    def model(x, y):
+        raise ValueError("sizes of my own (m, n) differ: mine")
+
+    with pytest.raises(TypeError, match=r"\(3,\), \(4,\)"):
+        run(lambda x, y: jnp.ones(3) + jnp.ones(4))
+    with pytest.raises(KeyError, match="mine"):
+        run(lambda x, y: {}["mine"])
+    with pytest.raises(jax.errors.TracerBoolConversionError):
+        run(lambda x, y: x if x.sum() > 0 else y)
+
+
+# --- results -----------------------------------------------------------------------------------------------------
+
+
+def test_shape_mismatch():
+    assert text_of(
+        mx.ShapeError, run, lambda x, y: {"a": x, "b": [x[1:], y]}, out_shape={"a": "n", "b": ["n", "m"]}
+    ) == ("out_shape['b'][0]: the result has the logical shape (n - 1,), but the declared one is 'n'.")
+    assert text_of(mx.ShapeError, run, lambda x, y: x, out_shape="n, 2") == (
+        "out_shape: the result has the logical shape (n,), but the declared one is 'n, 2'."
+    )
+    assert text_of(mx.ShapeError, run, lambda x, y: x, out_shape="_") == (
+        "out_shape: the result has the logical shape (n,), but the declared one is '_'."
+    )
+
+
+def test_result_tree_mismatch():
+    assert text_of(mx.ShapeError, run, lambda x, y: (x, {"y": y}), out_shape=("n", "m", "m")) == (
+        "out_shape does not have the structure of the result.\n"
+        "  out_shape: ('n', 'm', 'm')\n"
+        "  the result: ('*', {'y': '*'})\n"
+        "  Give one shape string per array, or one string or None for a whole part of the result."
+    )
+
+
+def test_nested_errors_show_the_names_that_the_user_wrote():
+    def outer(x, y):
+        return mx.mask(lambda x, z: x + z, ["n", "m"])([x, y], {"n": 1, "m": 1})
+
+    assert text_of(mx.UnmaskableError, run, outer).endswith(
+        "add got incompatible shapes for broadcasting: (n,), (m,).\n" + NAMES
+    )
