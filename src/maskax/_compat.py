@@ -161,11 +161,20 @@ def blame(eqn: Any) -> Iterator[None]:
         yield
 
 
-def bind(eqn: Any, arrays: Sequence[Any]) -> Any:
-    """Applies an equation's primitive as it stands, as `jax.core.eval_jaxpr` does."""
-    params = eqn.primitive.get_bind_params(eqn.params)
+def bind(eqn: Any, arrays: Sequence[Any], changes: Mapping[str, Any] | None = None) -> Any:
+    """Applies an equation's primitive, as `jax.core.eval_jaxpr` does."""
+    arrays = varying_alike(arrays)
+    params = eqn.primitive.get_bind_params(eqn.params | (changes or {}))
+    if eqn.primitive.name == "pvary":  # may be done already: what depends on a size varies as the sizes do
+        missing = tuple(axis for axis in params["axes"] if axis not in jax.typeof(arrays[0]).mat.varying)
+        return eqn.primitive.bind(*arrays, axes=missing) if missing else arrays[0]
     functions, params = params if isinstance(params, tuple) else ((), params)  # a dict since JAX 0.9.2
     return eqn.primitive.bind(*functions, *arrays, **params)
+
+
+def varying_alike(arrays: Sequence[Any]) -> Sequence[Any]:
+    """Under `shard_map` operands must vary over the same mesh axes; where a size varies, so does what meets it."""
+    return core.auto_insert_reshard(*arrays)
 
 
 def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:

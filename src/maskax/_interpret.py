@@ -103,7 +103,7 @@ class Operand:
         """The array with `value` wherever the result will not be used: in padding and on steps past a row's end.
 
         Copies that a broadcast made in the padding are true values elsewhere, and stay: what is filled is the operand
-        of the broadcast, which is smaller. Only where an axis has no true position at all are they filled too.
+        of the broadcast, which is smaller. Only what was reduced over an axis with no true position is filled too.
 
         Args:
             value: harmless for the primitive.
@@ -112,7 +112,8 @@ class Operand:
         base = self.value.spread or self
         shape = self.shape if shape is None else shape
         masks = [base.keep(), self.sizes.alive]
-        masks += [self.sizes.true(dim) > 0 for dim in set(shape) - set(base.shape) if self.sizes.is_ragged(dim)]
+        if self.value.reduced:
+            masks += [self.sizes.true(dim) > 0 for dim in set(shape) - set(base.shape) if self.sizes.is_ragged(dim)]
         masks = [mask for mask in masks if mask is not None]
         if not masks or (len(masks) == 1 and base.ragged and known_equal(base.pad, value)):
             return self.data
@@ -171,7 +172,7 @@ class Context:
 
     def bind(self, *arrays: Any, **changes: Any) -> Any:
         """Applies this equation's primitive, with its own parameters but for the `changes`."""
-        return self.eqn.primitive.bind(*arrays, **(self.eqn.params | changes))
+        return _compat.bind(self.eqn, arrays, changes)
 
     def broadcast(self, operands: Sequence[Operand]) -> list[Any]:
         """The arrays at the padded shape of the result.

@@ -59,11 +59,12 @@ def loop(
     unroll: int = 1,
 ) -> tuple[list[Any], list[Any]]:
     """`jax.lax.scan(step, carry, xs)` over a length that may depend on a run-time size."""
+    size_values, restore = spread(ctx.sizes)
+    carry = list(_compat.varying_alike([*carry, *consts, *xs, *size_values])[: len(carry)])
     if not ctx.is_ragged(length):
         static = lambda carry, x: step(ctx.sizes, consts, carry, x)
         return jax.lax.scan(static, carry, xs, length=length, reverse=reverse, unroll=unroll)
 
-    size_values, restore = spread(ctx.sizes)
     padded = ctx.sizes.bound(length)
 
     def masked(sizes: Sizes, consts: list[Any], alive: Any, carry: list[Any], x: list[Any]) -> Any:
@@ -95,7 +96,8 @@ def loop(
             return count + 1, carry, [jax.lax.dynamic_update_index_in_dim(all_, new, i, 0) for all_, new in zip(ys, y)]
 
         y_types = jax.eval_shape(lambda: rolled(size_values, consts, carry, xs))[1]
-        state = jnp.zeros_like(last), carry, [_zeros(y) for y in y_types]
+        ys = list(_compat.varying_alike([*map(_zeros, y_types), *carry, *xs, *size_values])[: len(y_types)])
+        state = jnp.zeros_like(last), carry, ys
         _, carry, ys = jax.lax.while_loop(lambda state: state[0] < last, one, state)
         return carry, ys
 
