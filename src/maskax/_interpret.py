@@ -217,7 +217,8 @@ def interpret(jaxpr: Any, consts: Sequence[Any], values: Sequence[Any], sizes: S
     def write(var: Any, value: Any) -> None:
         env[var] = value if isinstance(value, Padded) else Padded(value)
 
-    for var, value in zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *values], strict=True):
+    inputs = [value if isinstance(value, Padded) else Padded(value, reduced=True) for value in values]  # may be reduced
+    for var, value in zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *inputs], strict=True):
         write(var, value)
     for eqn in jaxpr.eqns:
         operands = list(map(read, eqn.invars))

@@ -130,6 +130,11 @@ def _fori_per_element(x, stops):
     return jax.vmap(sums)(x, stops)
 
 
+@functools.partial(lax.composite, name="maskax.test")
+def _composite(x):
+    return jnp.log(jnp.exp(x).sum()) * x
+
+
 CONTROL_DTYPES = ("float32", "float64")
 
 CASES = [
@@ -151,6 +156,7 @@ CASES = [
     Case("vmap of vmap, both ragged", _outer_vmap, ["n", "m"], CONTROL_DTYPES),
     Case("jit inside", lambda x: _jitted(x, 2) + _jitted(x, 3), ["n"], ("float32", "int32", "bfloat16")),
     Case("jit of jit with closure", lambda x: jax.jit(lambda y: jax.jit(lambda z: z * x.sum())(y) + y)(x), ["n"]),
+    Case("composite", _composite, ["n"], grad=False),
     Case("checkpoint", _checkpointed(), ["n, 3", "3, 3"], CONTROL_DTYPES),
     Case("checkpoint, dots saved", _checkpointed(jax.checkpoint_policies.dots_saveable), ["n, 3", "3, 3"]),
     Case("checkpoint, nothing saved", _checkpointed(jax.checkpoint_policies.nothing_saveable), ["n, 3", "3, 3"]),

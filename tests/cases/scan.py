@@ -78,7 +78,7 @@ def _scan_in_scan(x, steps):
         carry, inner = lax.scan(lambda c, s: (jnp.sin(c + s * v), c), carry, steps)
         return carry, inner.sum()
 
-    return lax.scan(outer, jnp.float32(0.5), x)
+    return lax.scan(outer, jnp.ones((), x.dtype), x)
 
 
 def _reverse_in_forward(x):
