@@ -13,7 +13,7 @@ from jax.tree_util import keystr, tree_flatten_with_path
 
 from maskax import _compat
 from maskax._errors import SizeError, SpecError
-from maskax._interpret import Padded, select
+from maskax._operand import Padded, select
 from maskax._shapes import Dim, Scope, Sizes, names_in
 
 

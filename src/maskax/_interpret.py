@@ -11,8 +11,8 @@ import contextlib
 import dataclasses
 import functools
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,120 +20,9 @@ import numpy as np
 
 from maskax import _compat
 from maskax._errors import MissingRuleError, UnmaskableError
+from maskax._operand import Operand, Padded, is_wild, known_equal, select
 from maskax._registry import GUARDED, RULES
 from maskax._shapes import Dim, Sizes
-
-
-class Padded(NamedTuple):
-    """A padded array.
-
-    Attributes:
-        data: the array; its padding is finite.
-        pad: what is known to lie in the padding of every axis, or `None`.
-        raw: the array that `data` was filled from, if any. Filling again starts from it: XLA does not merge selects.
-        dim: the dimension that a scalar is the run-time value of, if any.
-        spread: the operand that `data` is a broadcast of, if any, and
-        respread: that broadcast.
-        pad_axes: the axes whose padding holds `pad`, where not all do.
-        note: what a rule wants a later rule to know.
-        reduced: whether a ragged axis was reduced on the way. Over no element that may give nan: a mean, for one.
-    """
-
-    data: Any
-    pad: Any = None
-    raw: Any = None
-    dim: Any = None
-    spread: "Operand | None" = None
-    respread: Callable[[Any], Any] | None = None
-    pad_axes: tuple[int, ...] | None = None
-    note: Any = None
-    reduced: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Operand:
-    """One operand of one equation: a padded array seen at its logical shape."""
-
-    value: Padded
-    aval: Any
-    sizes: Sizes
-
-    @property
-    def data(self) -> Any:
-        """The padded array."""
-        return self.value.data
-
-    @property
-    def pad(self) -> Any:
-        """What is known to lie in the padding of every axis, or `None`."""
-        return self.value.pad if self.value.pad_axes is None else None
-
-    @property
-    def shape(self) -> tuple[Dim, ...]:
-        """The logical shape."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype."""
-        return self.aval.dtype
-
-    @property
-    def ragged(self) -> tuple[int, ...]:
-        """The axes that have padding."""
-        return self.sizes.ragged_axes(self.shape)
-
-    def keep(self, axes: Sequence[int] | None = None) -> Any:
-        """Boolean mask, broadcastable to the array: true where real. `None` if no axis of `axes` has padding."""
-        return self.sizes.keep(self.shape, axes)
-
-    def fill(self, value: Any, axes: Sequence[int] | None = None) -> Any:
-        """The array with `value` in the padding of `axes` (default: of every axis)."""
-        axes = [axis for axis in self.ragged if axes is None or axis in axes]
-        if known_equal(self.value.pad, value):
-            done = self.ragged if self.value.pad_axes is None else self.value.pad_axes
-            axes = [axis for axis in axes if axis not in done]
-        if not axes:
-            return self.data
-        whole = len(axes) == len(self.ragged)
-        source = self.value.raw if whole and self.value.raw is not None else self.data
-        return select(self.keep(axes), source, value)
-
-    def safe(self, value: Any, shape: Sequence[Dim] | None = None) -> Any:
-        """The array with `value` wherever the result will not be used: in padding and on steps past a row's end.
-
-        Copies that a broadcast made in the padding are true values elsewhere, and stay: what is filled is the operand
-        of the broadcast, which is smaller. Only what was reduced over an axis with no true position is filled too.
-
-        Args:
-            value: harmless for the primitive.
-            shape: the logical shape that the operand is about to be broadcast to, if not its own.
-        """
-        base = self.value.spread or self
-        shape = self.shape if shape is None else shape
-        masks = [base.keep(), self.sizes.alive]
-        if self.value.reduced:
-            masks += [self.sizes.true(dim) > 0 for dim in set(shape) - set(base.shape) if self.sizes.is_ragged(dim)]
-        masks = [mask for mask in masks if mask is not None]
-        if not masks or (len(masks) == 1 and base.ragged and known_equal(base.pad, value)):
-            return self.data
-        source = base.data if base.value.raw is None else base.value.raw
-        filled = select(functools.reduce(operator.and_, masks), source, value)
-        return self.value.respread(filled) if self.value.respread else filled
-
-
-def known_equal(pad: Any, value: Any) -> bool:
-    """Whether padding known to hold `pad` already holds `value`."""
-    return pad is not None and np.ndim(value) == 0 and _compat.is_concrete(value) and bool(pad == value)
-
-
-def select(mask: Any, data: Any, value: Any) -> Any:
-    """`data` where `mask`, else the scalar `value`; for typed PRNG keys, the key whose data is all zeros."""
-    if jnp.issubdtype(data.dtype, jax.dtypes.prng_key):
-        fill = jax.random.wrap_key_data(jnp.zeros_like(jax.random.key_data(data)), impl=jax.random.key_impl(data))
-    else:
-        fill = jnp.asarray(jax.lax.full_like(data, value, shape=()) if np.ndim(value) == 0 else value, data.dtype)
-    return jax.lax.select_n(jnp.broadcast_to(mask, data.shape), jnp.broadcast_to(fill, data.shape), data)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,6 +72,18 @@ class Context:
         shape = self.padded_out
         arrays = [x.data if isinstance(x, Operand) else x for x in operands]
         return [jnp.broadcast_to(a, shape) if jnp.ndim(a) and jnp.shape(a) != shape else a for a in arrays]
+
+    def tame(self, out: Any, *operands: Operand) -> Any:
+        """The result of choosing or placing elements, with finite padding.
+
+        A nan or inf that the program writes down (`jnp.where(keep, x, -jnp.inf)`) may be chosen in the padding alone.
+        """
+        return self.clean(out) if any(is_wild(x.value.pad) for x in operands) else out
+
+    def clean(self, out: Any, result: int = 0) -> Padded:
+        """A result with 0 in its padding, for rules that leave copies of true elements there: one may be nan or inf."""
+        x = Operand(Padded(out), self.eqn.outvars[result].aval, self.sizes)
+        return Padded(x.safe(0), pad=0 if x.ragged else None, raw=out)
 
     def interpret(self, jaxpr: Any, *values: Any, sizes: Sizes | None = None) -> list[Padded]:
         """Runs a program found in this equation's parameters on padded values."""
@@ -258,9 +159,20 @@ def _apply(eqn: Any, values: list[Padded], sizes: Sizes) -> Sequence[Any]:
             f"  There is no masking rule for {name!r}.\n"
             "  Keep the ragged dimension out of this step, or write a rule for it: maskax.register_rule(primitive)."
         )
+    elif _is_constant(eqn, values):
+        with jax.ensure_compile_time_eval():
+            out = _compat.bind(eqn, [value.pad for value in values])
+        out = Padded(out, pad=np.asarray(out)[()])
     else:
         out = _compat.bind(eqn, [value.data for value in values])
     return out if eqn.primitive.multiple_results else [out]
+
+
+def _is_constant(eqn: Any, values: Sequence[Padded]) -> bool:
+    """Whether an equation computes a scalar from numbers that the program writes down."""
+    scalars = all(getattr(atom.aval, "shape", None) == () for atom in [*eqn.invars, *eqn.outvars])
+    numbers = scalars and values and all(value.pad is not None for value in values)
+    return bool(numbers) and not eqn.primitive.multiple_results and isinstance(eqn.outvars[0].aval.dtype, np.dtype)
 
 
 def _reduces(eqn: Any, sizes: Sizes) -> bool:

@@ -15,7 +15,8 @@ import maskax._rules  # noqa: F401  (registers the rules)
 from maskax import _compat
 from maskax._arguments import Argument, broadcast_specs, check_constraints, check_sizes, match
 from maskax._errors import ShapeError, SpecError
-from maskax._interpret import Operand, Padded, interpret
+from maskax._interpret import interpret
+from maskax._operand import Operand, Padded
 from maskax._shapes import Scope, Sizes, solve_limits
 from maskax._wording import reworded
 

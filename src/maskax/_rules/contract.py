@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from maskax._interpret import Context, Operand
+from maskax._interpret import Context
+from maskax._operand import Operand
 from maskax._registry import rule
 
 

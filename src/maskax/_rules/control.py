@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from maskax import _compat
-from maskax._interpret import Context, Operand, Padded
+from maskax._interpret import Context
+from maskax._operand import Operand, Padded
 from maskax._registry import rule
 from maskax._shapes import Sizes
 

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 
 from maskax import _compat
-from maskax._interpret import Context, Operand, interpret, select
+from maskax._interpret import Context, interpret
+from maskax._operand import Operand, select
 from maskax._registry import rule
 from maskax._rules.control import arrays, spread
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from maskax._interpret import Context, Operand, Padded, known_equal
+from maskax._interpret import Context
+from maskax._operand import Operand, Padded, is_wild, known_equal
 from maskax._registry import rule
 from maskax._rules import softmax
 
 _PLAIN = """
     abs add add_any and asinh atan bessel_i0e bessel_i1e ceil clamp clz complex conj copy cos eq eq_to erf erfc
     floor ge gt imag is_finite le le_to logistic lt lt_to min mul mulhi ne neg nextafter not one_minus_square or
-    polynomial population_count real reduce_precision round select_n shift_left shift_right_arithmetic
+    polynomial population_count real reduce_precision round shift_left shift_right_arithmetic
     shift_right_logical sign sin square tanh xor random_clone random_fold_in random_seed
 """.split()  # noqa: SIM905  (a list of one name a line would hide the rules)
 
@@ -62,6 +63,14 @@ def elementwise(ctx: Context, *operands: Operand, **_: Any) -> Any:
     return Padded(out, pad=operands[0].pad) if ctx.eqn.primitive.name in _KEEPS_PAD else out
 
 
+@rule("select_n", guarded=True)
+def select_n(ctx: Context, which: Operand, *cases: Operand) -> Any:
+    """`bool[n], f32[n], f32[n] -> f32[n]`."""
+    out = ctx.bind(*ctx.broadcast([which, *cases]))
+    # A scalar chooses the same in the padding as elsewhere, unless it is a dead step's.
+    return out if not which.ragged and ctx.sizes.alive is None else ctx.tame(out, *cases)
+
+
 @rule(*_SAFE, guarded=True)
 def singular(ctx: Context, *operands: Operand, **_: Any) -> Any:
     """`log: f32[n] -> f32[n]`: the operand is 1 in the padding, so that value and slope are finite there."""
@@ -75,7 +84,7 @@ def div(ctx: Context, x: Operand, y: Operand, **_: Any) -> Padded:
     """`f32[n], f32[n] -> f32[n]`: 1 in the padding of the denominator, so that 0 stays 0."""
     below = softmax.denominator(y, ctx.out_shape)
     out = ctx.bind(*ctx.broadcast([x.data, y.safe(1, ctx.out_shape) if below is None else below]))
-    zero = known_equal(x.value.pad, 0)
+    zero = bool(x.ragged) and known_equal(x.value.pad, 0)
     return Padded(out, pad=0 if zero else None, pad_axes=x.value.pad_axes if zero else None)
 
 
@@ -85,8 +94,8 @@ def exponential(ctx: Context, x: Operand, **_: Any) -> Padded:
     if (known := softmax.exponential(ctx, x)) is not None and ctx.eqn.primitive.name == "exp":
         return known
     if jnp.iscomplexobj(x.data):
-        return Padded(ctx.bind(x.safe(0)), pad=1)
-    return Padded(ctx.bind(x.safe(_UNDERFLOW)), pad=0)
+        return Padded(ctx.bind(x.safe(0)), pad=1 if x.ragged else None)
+    return Padded(ctx.bind(x.safe(_UNDERFLOW)), pad=0 if x.ragged else None)
 
 
 @rule("integer_pow", guarded=True)
@@ -99,7 +108,9 @@ def integer_pow(ctx: Context, x: Operand, *, y: int, **_: Any) -> Any:
 def convert_element_type(ctx: Context, x: Operand, *, new_dtype: Any, **_: Any) -> Padded:
     """`f32[n] -> i32[n]`: known padding stays known; a run-time size keeps its dimension."""
     whole = jnp.issubdtype(new_dtype, jnp.integer)
-    pad = next((v for v in (0, 1) if known_equal(x.value.pad, v)), None)
+    pad = x.value.pad
+    if not any(known_equal(pad, v) for v in (0, 1)):  # other values may change
+        pad = pad if is_wild(pad) and jnp.issubdtype(new_dtype, jnp.inexact) else None
     return Padded(ctx.bind(x.data), pad=pad, pad_axes=x.value.pad_axes, dim=x.value.dim if whole else None)
 
 

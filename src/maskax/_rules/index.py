@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax.lax import GatherScatterMode
 
-from maskax._interpret import Context, Operand, select
+from maskax._interpret import Context
+from maskax._operand import Operand, select
 from maskax._registry import rule
 from maskax._rules.reduce import highest, lowest
 from maskax._shapes import Dim
@@ -56,7 +57,8 @@ def gather(
     index = _wide(indices.fill(0, range(len(indices.shape) - 1)))
     window = ctx.padded(slice_sizes)
     if not _concerns(ctx, x, slice_sizes, axes):
-        return ctx.bind(x.data, index, slice_sizes=window)
+        out = ctx.bind(x.data, index, slice_sizes=window)
+        return ctx.clean(out) if indices.ragged else out
     limits = _vector(_limits(ctx, x, slice_sizes, axes), index.dtype)
     missing = None
     if GatherScatterMode.from_any(mode) == GatherScatterMode.FILL_OR_DROP:
@@ -69,7 +71,7 @@ def gather(
         missing = jnp.any(limits < 0)
         mode = GatherScatterMode.CLIP
     out = ctx.bind(_room(ctx, x, slice_sizes), index, slice_sizes=window, mode=mode)
-    return out if missing is None else select(~missing, out, 0)
+    return ctx.clean(out if missing is None else select(~missing, out, 0))
 
 
 def _vector(values: Sequence[Any], dtype: Any) -> Any:
@@ -84,7 +86,7 @@ def dynamic_slice(ctx: Context, x: Operand, *starts: Operand, slice_sizes: Any, 
     clamped = [jnp.clip(s.data, 0, jnp.maximum(limit, 0)).astype(s.dtype) for s, limit in zip(starts, limits)]
     out = jax.lax.dynamic_slice(_room(ctx, x, slice_sizes), clamped, ctx.padded(slice_sizes))
     missing = [limit < 0 for limit in limits if not isinstance(limit, int)]
-    return select(~jnp.any(jnp.stack(missing)), out, 0) if missing else out
+    return ctx.clean(select(~jnp.any(jnp.stack(missing)), out, 0) if missing else out)
 
 
 @rule("dynamic_update_slice")
@@ -102,7 +104,7 @@ def dynamic_update_slice(ctx: Context, x: Operand, update: Operand, *starts: Ope
             inside.append((position >= 0) & (position < ctx.true(update.shape[axis])))
     for mask in inside:
         written = jnp.where(mask, written, x.data)
-    return written
+    return ctx.tame(written, x, update)
 
 
 _NEUTRAL = {
@@ -130,7 +132,7 @@ def scatter(
     real = indices.keep(batch_axes)
     partial = [a for a, w in enumerate(window) if ctx.is_ragged(w) and not _whole(x, window, a)]
     if real is None and not partial and not _concerns(ctx, x, window, axes):
-        return ctx.bind(x.data, indices.data, updates.data)
+        return ctx.tame(ctx.bind(x.data, indices.data, updates.data), x, updates)
 
     index = _wide(indices.data)
     limits = _vector(_limits(ctx, x, window, axes), index.dtype)
@@ -143,11 +145,11 @@ def scatter(
     drop = {"mode": GatherScatterMode.FILL_OR_DROP, "indices_are_sorted": False}
     name = ctx.eqn.primitive.name
     if not partial:
-        return ctx.bind(x.data, index, updates.data, **drop)
+        return ctx.tame(ctx.bind(x.data, index, updates.data, **drop), x, updates)
     if name in _NEUTRAL:
         neutral = _NEUTRAL[name](x.dtype)
         data = ctx.bind(_room(ctx, x, window, neutral), index, updates.fill(neutral), **drop)
-        return _trim(data, x.data.shape)
+        return ctx.tame(_trim(data, x.data.shape), x, updates)
     if any(size != 1 for size in index.shape[:-1]):
         raise ctx.unmaskable(
             "Several windows of run-time width are written at once: the padding of one would overwrite another.",
@@ -157,4 +159,5 @@ def scatter(
     written = ctx.bind(room, index, updates.data, **drop)
     keep = jnp.broadcast_to(updates.keep(), updates.data.shape)
     touched = jax.lax.scatter(jnp.zeros(room.shape, bool), index, keep, numbers, mode=drop["mode"])
-    return jnp.where(_trim(touched, x.data.shape), _trim(written, x.data.shape), x.data)
+    written = jnp.where(_trim(touched, x.data.shape), _trim(written, x.data.shape), x.data)
+    return ctx.tame(written, x, updates)

@@ -9,7 +9,8 @@ from typing import Any
 
 import jax
 
-from maskax._interpret import Context, Operand
+from maskax._interpret import Context
+from maskax._operand import Operand
 from maskax._registry import rule
 from maskax._rules.reshape import reshape, size
 from maskax._shapes import Dim

@@ -6,7 +6,8 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from maskax._interpret import Context, Operand, Padded
+from maskax._interpret import Context
+from maskax._operand import Operand, Padded
 from maskax._registry import rule
 from maskax._rules import softmax
 

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from maskax import _compat
-from maskax._interpret import Context, Operand, Padded
+from maskax._interpret import Context
+from maskax._operand import Operand, Padded
 from maskax._registry import rule
 from maskax._shapes import Dim, Sizes
 
@@ -19,8 +20,13 @@ Group = tuple[tuple[int, int], tuple[int, int]]
 def reshape_rule(ctx: Context, x: Operand, *, dimensions: Sequence[int] | None, **_: Any) -> Any:
     """`f32[n, 3] -> f32[3*n]` stays a reshape; `f32[n, m] -> f32[n*m]` gathers by the logical linear index."""
     order = range(len(x.shape)) if dimensions is None else dimensions
+    if size(x.shape) != size(ctx.out_shape):
+        raise ctx.unmaskable(
+            "The two shapes have the same number of elements at some sizes only.",
+            "Write the new shape in terms of the old one: x.reshape(2, x.shape[0] // 2) for a dimension '2*k'.",
+        )
     data, moved = reshape(jnp.transpose(x.data, order), [x.shape[a] for a in order], ctx.out_shape, ctx.sizes)
-    return data if moved else Padded(data, pad=x.pad)
+    return ctx.clean(data) if moved else Padded(data, pad=x.pad)
 
 
 def reshape(data: Any, old: Sequence[Dim], new: Sequence[Dim], sizes: Sizes) -> tuple[Any, bool]:

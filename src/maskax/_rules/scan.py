@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from maskax import _compat
-from maskax._interpret import Context, Operand
+from maskax._interpret import Context
+from maskax._operand import Operand
 from maskax._registry import rule
 from maskax._rules.control import arrays, spread
 from maskax._shapes import Dim, Sizes

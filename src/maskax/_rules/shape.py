@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from maskax import _compat
-from maskax._interpret import Context, Operand, Padded, known_equal, select
+from maskax._interpret import Context
+from maskax._operand import Operand, Padded, known_equal, select
 from maskax._registry import rule
 from maskax._rules import softmax
 from maskax._shapes import Dim
@@ -44,7 +45,7 @@ def broadcast_in_dim(ctx: Context, x: Operand, *, broadcast_dimensions: Sequence
     new_ragged = [a for a in ctx.sizes.ragged_axes(ctx.out_shape) if a not in broadcast_dimensions]
     stretched = [a for a, dim in zip(broadcast_dimensions, x.shape) if dim != ctx.out_shape[a]]
     copies = ctx.is_ragged(*[ctx.out_shape[a] for a in [*new_ragged, *stretched]])
-    known = _compat.is_literal(ctx.eqn.invars[0]) or not copies
+    known = x.shape == () or not copies
 
     def respread(data: Any) -> Any:
         return ctx.bind(x.value.respread(data) if x.value.respread else data, shape=ctx.padded_out)
@@ -83,7 +84,7 @@ def tile(ctx: Context, x: Operand, *, reps: Sequence[int], **_: Any) -> Any:
         if dim != out:
             index = positions(ctx.sizes.bound(out)) % jnp.maximum(ctx.true(dim), 1)
             data = take(data, axis, index)
-    return data
+    return ctx.clean(data)
 
 
 @rule("concatenate")
@@ -93,21 +94,23 @@ def concatenate(ctx: Context, *pieces: Operand, dimension: int) -> Any:
     bounds = [ctx.sizes.bound(x.shape[dimension]) for x in pieces]
     bound = ctx.padded_out[dimension]
     if not ctx.is_ragged(*[x.shape[dimension] for x in pieces[:-1]]):
-        return jax.lax.slice_in_dim(joined, 0, bound, axis=dimension)
+        return ctx.tame(jax.lax.slice_in_dim(joined, 0, bound, axis=dimension), *pieces)
     position, offset, start = positions(bound), 0, 0
     source = position
     for x, size in zip(pieces, bounds):
         source = jnp.where(position >= offset, position - offset + start, source)
         offset, start = offset + ctx.true(x.shape[dimension]), start + size
-    return take(joined, dimension, source)
+    return ctx.clean(take(joined, dimension, source))
 
 
 @rule("split")
 def split(ctx: Context, x: Operand, *, sizes: Sequence[Dim], axis: int) -> list[Any]:
     """`f32[n] -> f32[1], f32[n - 1]`: each piece starts at the true end of the one before."""
+    if not ctx.is_ragged(*sizes):
+        return ctx.bind(x.data)
     out, start = [], 0
     for size in sizes:
-        out.append(cut(ctx, x.data, axis, start, size))
+        out.append(ctx.clean(cut(ctx, x.data, axis, start, size), len(out)))
         start = start + size
     return out
 
@@ -135,7 +138,7 @@ def slice_rule(ctx: Context, x: Operand, *, start_indices: Any, limit_indices: A
         stride = 1 if strides is None else strides[axis]
         if ctx.is_ragged(start, dim, size, limit_indices[axis]) or start != 0 or size != dim:
             data = cut(ctx, data, axis, start, size, stride)
-    return data
+    return ctx.clean(data)
 
 
 @rule("rev")
@@ -145,7 +148,7 @@ def rev(ctx: Context, x: Operand, *, dimensions: Sequence[int]) -> Any:
     data = jax.lax.rev(x.data, static) if static else x.data
     for axis in set(dimensions) - set(static):
         data = take(data, axis, ctx.true(x.shape[axis]) - 1 - positions(data.shape[axis]))
-    return data
+    return ctx.clean(data)
 
 
 @rule("pad")
@@ -156,7 +159,7 @@ def pad(ctx: Context, x: Operand, value: Operand, *, padding_config: Sequence[tu
         if isinstance(lo, int) and isinstance(hi, int) and (lo, hi, interior) == (0, 0, 0):
             continue
         data = place(ctx, data, axis, lo, interior, ctx.sizes.bound(size), value.data)
-    return data
+    return ctx.tame(data, value)
 
 
 def place(ctx: Context, data: Any, axis: int, lo: Dim, interior: int, size: Dim, value: Any) -> Any:

@@ -14,7 +14,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from maskax._interpret import Context, Operand, Padded
+from maskax._interpret import Context
+from maskax._operand import Operand, Padded
 from maskax._registry import rule
 from maskax._shapes import Dim
 

@@ -5,7 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from maskax._interpret import Context, Operand
+from maskax._interpret import Context
+from maskax._operand import Operand
 from maskax._registry import rule
 from maskax._rules.reduce import lowest
 

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 
 from maskax import _compat
-from maskax._interpret import Context, Operand
+from maskax._interpret import Context
+from maskax._operand import Operand
 from maskax._registry import rule
 from maskax._rules.reduce import highest, lowest
 from maskax._rules.shape import place
