@@ -155,7 +155,7 @@ def variants(program: Program) -> dict[str, dict[str, Callable[..., Any]]]:
 
 def inputs(program: Program) -> tuple[Any, Any, Any]:
     rng = np.random.default_rng(1)
-    b, n, d = program.shape
+    b, n, _ = program.shape
     lengths = jnp.asarray(rng.integers(n // 4, n + 1, b), jnp.int32).at[0].set(n)
     xs = jnp.asarray(rng.normal(size=program.shape), jnp.float32)
     return program.params, jnp.where((jnp.arange(n) < lengths[:, None])[..., None], xs, jnp.nan), lengths

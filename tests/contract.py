@@ -18,7 +18,14 @@ import maskax as mx
 PADDED = {"n": 5, "m": 4, "k": 3}
 """Padded size of each dimension variable."""
 
-_TOLERANCE = {"float64": 1e-11, "complex128": 1e-11, "float32": 2e-5, "complex64": 2e-5, "bfloat16": 3e-2, "float16": 4e-3}
+_TOLERANCE = {
+    "float64": 1e-11,
+    "complex128": 1e-11,
+    "float32": 2e-5,
+    "complex64": 2e-5,
+    "bfloat16": 3e-2,
+    "float16": 4e-3,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,7 +143,9 @@ def cut(array: Any, shape: Sequence[int]) -> Any:
 
 def size_table(case: Case) -> list[dict[str, int]]:
     """Sizes least, 1, middle and full of each variable, combined; those that the constraints allow."""
-    choices = [sorted({case.least, max(1, case.least), PADDED[n] - 2, PADDED[n]} - set(range(case.least))) for n in case.names]
+    choices = [
+        sorted({case.least, max(1, case.least), PADDED[n] - 2, PADDED[n]} - set(range(case.least))) for n in case.names
+    ]
     combined = list(zip(*[c[i:] + c[:i] for i, c in enumerate(choices)]))
     if len(choices) > 1:
         combined = [tuple(c[0] for c in choices), tuple(c[-1] for c in choices), *combined]
@@ -188,7 +197,9 @@ def _check(case: Case, dtype: str) -> None:
     operands, args = case.operands, make(case, dtype)
     specs = [a.spec for a in operands]
     table = size_table(case)
-    active = [i for i, (a, x) in enumerate(zip(operands, args)) if a.differentiable and _is_float(x)] if case.grad else []
+    active = (
+        [i for i, (a, x) in enumerate(zip(operands, args)) if a.differentiable and _is_float(x)] if case.grad else []
+    )
     masked = mx.mask(case.fun, specs, constraints=case.constraints)
 
     def weighted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -237,7 +248,7 @@ def _check(case: Case, dtype: str) -> None:
                 np.testing.assert_array_equal(
                     _wide(a[start]), _wide(b[start + other]), err_msg=f"{context}: {kind} in the padding shows"
                 )
-        row = jax.tree.map(lambda x: x[start], (outputs, shapes, grads))
+        row = jax.tree.map(lambda x, start=start: x[start], (outputs, shapes, grads))
         _compare(case, dtype, context, args, sizes, cts, row, active, differentiable, weighted)
     _check_eager(case, dtype, masked, args, specs, table, rows, outputs)
     if differentiable and case.forward:
@@ -259,7 +270,9 @@ def _compare(case, dtype, context, args, sizes, cts, row, active, differentiable
     if empty and case.zero != "plain":
         if case.zero is not None:
             for out, shape in zip(flat, shapes):
-                np.testing.assert_array_equal(cut(out, shape), np.broadcast_to(case.zero, [int(s) for s in shape]), context)
+                np.testing.assert_array_equal(
+                    cut(out, shape), np.broadcast_to(case.zero, [int(s) for s in shape]), context
+                )
         if grads is not None:
             assert all(np.all(np.isfinite(g)) for g in jax.tree.leaves(grads)), f"{context}: gradient is not finite"
         return

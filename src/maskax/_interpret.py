@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from maskax import _compat
+from maskax import _compat, _signs
 from maskax._errors import MissingRuleError, UnmaskableError
 from maskax._operand import Operand, Padded, is_wild, known_equal, select
 from maskax._registry import GUARDED, RULES
@@ -113,7 +113,7 @@ def interpret(jaxpr: Any, consts: Sequence[Any], values: Sequence[Any], sizes: S
     env: dict[Any, Padded] = {}
 
     def read(atom: Any) -> Padded:
-        return Padded(atom.val, pad=_scalar(atom.val)) if _compat.is_literal(atom) else env[atom]
+        return _constant(atom.val) if _compat.is_literal(atom) else env[atom]
 
     def write(var: Any, value: Any) -> None:
         env[var] = value if isinstance(value, Padded) else Padded(value)
@@ -127,7 +127,9 @@ def interpret(jaxpr: Any, consts: Sequence[Any], values: Sequence[Any], sizes: S
         with _compat.blame(eqn), _nan_check(eqn, operands):
             for var, value in zip(eqn.outvars, _apply(eqn, operands, sizes), strict=True):
                 write(var, value)
-                env[var] = env[var]._replace(reduced=reduced or env[var].reduced)
+                known = env[var]
+                sign = max(known.sign, _signs.of_result(eqn, [x.sign for x in operands]))
+                env[var] = known._replace(reduced=reduced or known.reduced, sign=sign)
     return list(map(read, jaxpr.outvars))
 
 
@@ -142,8 +144,8 @@ def _nan_check(eqn: Any, values: Sequence[Padded]) -> contextlib.AbstractContext
     return jax.debug_nans(False) if checked and any(is_nan(x.data) for x in values) else contextlib.nullcontext()
 
 
-def _scalar(value: Any) -> Any:
-    return value if np.ndim(value) == 0 else None
+def _constant(value: Any) -> Padded:
+    return Padded(value, pad=value if np.ndim(value) == 0 else None, sign=_signs.of_constant(value))
 
 
 def _apply(eqn: Any, values: list[Padded], sizes: Sizes) -> Sequence[Any]:
@@ -162,7 +164,7 @@ def _apply(eqn: Any, values: list[Padded], sizes: Sizes) -> Sequence[Any]:
     elif _is_constant(eqn, values):
         with jax.ensure_compile_time_eval():
             out = _compat.bind(eqn, [value.pad for value in values])
-        out = Padded(out, pad=np.asarray(out)[()])
+        out = _constant(np.asarray(out)[()])
     else:
         out = _compat.bind(eqn, [value.data for value in values])
     return out if eqn.primitive.multiple_results else [out]

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from maskax import _compat
+from maskax import _compat, _signs
 from maskax._shapes import Dim, Sizes
 
 
@@ -26,6 +26,7 @@ class Padded(NamedTuple):
         respread: that broadcast.
         pad_axes: the axes whose padding holds `pad`, where not all do.
         note: what a rule wants a later rule to know.
+        sign: whether it may be negative, see `_signs`.
         reduced: whether a ragged axis was reduced on the way. Over no element that may give nan: a mean, for one.
     """
 
@@ -38,6 +39,7 @@ class Padded(NamedTuple):
     pad_axes: tuple[int, ...] | None = None
     note: Any = None
     reduced: bool = False
+    sign: int = _signs.UNKNOWN
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +101,8 @@ class Operand:
             value: harmless for the primitive.
             shape: the logical shape that the operand is about to be broadcast to, if not its own.
         """
+        if value == 1 and self.value.sign == _signs.POSITIVE and not self.value.reduced:
+            return self.data  # as harmless as 1 is
         base = self.value.spread or self
         shape = self.shape if shape is None else shape
         masks = [base.keep(), self.sizes.alive]
@@ -127,5 +131,5 @@ def select(mask: Any, data: Any, value: Any) -> Any:
     if jnp.issubdtype(data.dtype, jax.dtypes.prng_key):
         fill = jax.random.wrap_key_data(jnp.zeros_like(jax.random.key_data(data)), impl=jax.random.key_impl(data))
     else:
-        fill = jnp.asarray(jax.lax.full_like(data, value, shape=()) if np.ndim(value) == 0 else value, data.dtype)
+        fill = jnp.asarray(value, data.dtype)
     return jax.lax.select_n(jnp.broadcast_to(mask, data.shape), jnp.broadcast_to(fill, data.shape), data)
