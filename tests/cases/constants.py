@@ -5,7 +5,6 @@ In each program the plain function is finite and meets no 0 times inf; the maske
 
 import jax
 import jax.numpy as jnp
-
 from contract import Arg, Case
 
 POSITIVE = Arg("n", 0.5, 2.0)
