@@ -69,7 +69,6 @@ def decayed(optimizer, params=PARAMS):
         {"where": lambda path, leaf: path == "w"},
         {"where": ["w"]},
     ],
-    ids=str,
 )
 def test_a_mask_function_is_called_and_a_mask_is_not(arguments):
     """Mask functions that are pytrees: https://github.com/google-deepmind/optax/issues/913 and 1007"""
