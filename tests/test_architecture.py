@@ -8,7 +8,7 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "maskax"
 FILES = sorted(SRC.rglob("*.py"))
 ORDER = [
-    *("_errors", "_compat", "_registry", "_bounds", "_shapes", "_wording", "_interpret"),
+    *("_errors", "_compat", "_registry", "_bounds", "_shapes", "_wording", "_signs", "_operand", "_interpret"),
     *("_rules", "_arguments", "_mask"),
 ]
 ALONE = {"tree": {"_errors", "tree"}, "optim": {"_errors", "tree", "optim"}}

@@ -192,7 +192,7 @@ def _within(value: Any, low: Dim | None, high: Dim | None, explain: Callable[[An
         return below if high is None else below | (v > high)
 
     def is_known(v: Any) -> bool:
-        return _compat.is_concrete(v) and not any(map(jax.export.is_symbolic_dim, (low, high)))
+        return _compat.is_concrete(v) and not any(d is not None and jax.export.is_symbolic_dim(d) for d in (low, high))
 
     def checked(v: Any) -> Any:
         if not is_known(v):

@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from maskax import _compat, _signs
 from maskax._errors import MissingRuleError, UnmaskableError
@@ -138,9 +139,9 @@ def _nan_check(eqn: Any, values: Sequence[Padded]) -> contextlib.AbstractContext
 
     def is_nan(x: Any) -> bool:
         inexact = jnp.issubdtype(jnp.result_type(x), jnp.inexact)
-        return inexact and not isinstance(x, jax.core.Tracer) and bool(np.isnan(np.asarray(x)).any())
+        return inexact and not isinstance(x, Tracer) and bool(np.isnan(np.asarray(x)).any())
 
-    checked = jax.config.jax_debug_nans and not _programs(eqn)
+    checked = jax.debug_nans.value and not _programs(eqn)
     return jax.debug_nans(False) if checked and any(is_nan(x.data) for x in values) else contextlib.nullcontext()
 
 
