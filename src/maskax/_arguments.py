@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.experimental import checkify
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from maskax import _compat
@@ -183,8 +182,8 @@ def _evaluate(text: str, sizes: Sizes) -> Any:
 def _within(value: Any, low: Dim | None, high: Dim | None, explain: Callable[[Any, str], str]) -> Any:
     """`value`, of any integer dtype, within `low..high` and in the dtype of dimensions.
 
-    Concrete values are checked at once, also inside an eager `vmap`. Traced ones are clamped, under a `debug_check`
-    that costs nothing unless the caller uses checkify.
+    Concrete values are checked at once, also inside an eager `vmap`. Traced ones are clamped, and checked where the
+    caller uses checkify.
     """
 
     def outside(v: Any) -> Any:
@@ -213,6 +212,5 @@ def _within(value: Any, low: Dim | None, high: Dim | None, explain: Callable[[An
         value = jnp.asarray(value)
         narrow = jnp.iinfo(value.dtype).bits < 64
         wide = value.astype(dtype) if narrow and value.dtype != jnp.uint32 else value
-        checkify.debug_check(jnp.logical_not(outside(wide)), explain("{size}", ""), size=wide)
-        value = jnp.clip(wide, low, high)
+        value = jnp.clip(_compat.size_check(wide, low, high, explain("{size}", "")), low, high)
     return jnp.asarray(value, dtype)

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax._src import core, source_info_util
+import jax.numpy as jnp
+from jax._src import checkify, core, source_info_util
 from jax._src.custom_derivatives import SymbolicZero
 from jax._src.export import shape_poly
+from jax._src.interpreters import batching, mlir
 
 # Our own frames are not the user's: errors and profiles name the line in the masked function.
 source_info_util.register_exclusion(os.path.dirname(__file__))
@@ -235,3 +237,43 @@ def custom_vjp_backward(params: Mapping[str, Any]) -> Callable[..., Sequence[Any
 def _is_log(value: Any) -> bool:
     # JAX 0.12's backward rules return `(cotangents, logs)`.
     return value is None or isinstance(value, dict)
+
+
+# --- run-time checks ---------------------------------------------------------------------------------------------
+
+# The identity on sizes, which checkify turns into a check. `checkify.debug_check` would do but for its effect: programs
+# that have it cannot be serialized by `jax.export`.
+_size_check_p = core.Primitive("size_check")
+_size_check_p.def_impl(lambda size, **_: size)
+_size_check_p.def_abstract_eval(lambda size, **_: size)
+batching.defvectorized(_size_check_p)
+mlir.register_lowering(_size_check_p, lambda ctx, size, **_: [size])
+
+
+def size_check(size: Any, low: Any, high: Any, message: str) -> Any:
+    """`size`, an integer array, which under checkify must lie within `low..high` (`None`: no bound)."""
+    return _size_check_p.bind(size, low=low, high=high, message=message)
+
+
+def _discharge(*args: Any, low: Any, high: Any, message: str) -> Any:
+    """The same with `checkify.check`, whose own rule then takes the error up. JAX 0.12 passes a context before it."""
+    *context, error, enabled, size = args
+
+    def check(size: Any) -> None:
+        outside = jnp.zeros(size.shape, bool) if low is None else size < low
+        outside = outside if high is None else outside | (size > high)
+        checkify.check(~jnp.any(outside), message, size=jnp.ravel(size)[jnp.argmax(jnp.ravel(outside))])
+
+    jaxpr, consts = open_jaxpr(jax.make_jaxpr(check)(size))
+    env = dict(zip([*jaxpr.constvars, *jaxpr.invars], [*consts, size]))
+    for eqn in jaxpr.eqns:
+        values = [atom.val if is_literal(atom) else env[atom] for atom in eqn.invars]
+        if eqn.primitive is checkify.check_p:
+            error, _ = checkify.error_checks[checkify.check_p](*context, error, enabled, *values, **eqn.params)
+        else:
+            out = bind(eqn, values)
+            env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
+    return error, size
+
+
+checkify.error_checks[_size_check_p] = _discharge

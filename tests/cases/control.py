@@ -7,6 +7,8 @@ import jax.numpy as jnp
 from contract import Arg, Case
 from jax import lax
 
+import maskax as mx
+
 
 def _while_over_size(x):
     """The run-time bound is `x.shape[0]`."""
@@ -135,6 +137,11 @@ def _composite(x):
     return jnp.log(jnp.exp(x).sum()) * x
 
 
+def _nested(x, sizes):
+    """A masked function, mapped over a ragged axis of another one's: rows of unequal length in a batch of unequal size."""
+    return jax.vmap(mx.mask(lambda row: jnp.log(row).sum(), ["k"], ""))([x], {"k": sizes})
+
+
 CONTROL_DTYPES = ("float32", "float64")
 
 CASES = [
@@ -156,6 +163,7 @@ CASES = [
     Case("vmap of vmap, both ragged", _outer_vmap, ["n", "m"], CONTROL_DTYPES),
     Case("jit inside", lambda x: _jitted(x, 2) + _jitted(x, 3), ["n"], ("float32", "int32", "bfloat16")),
     Case("jit of jit with closure", lambda x: jax.jit(lambda y: jax.jit(lambda z: z * x.sum())(y) + y)(x), ["n"]),
+    Case("nested masks", _nested, [Arg("n, 4", 0.5, 2), Arg("n", 0, 4, dtype="int32")]),
     Case("composite", _composite, ["n"], grad=False),
     Case("checkpoint", _checkpointed(), ["n, 3", "3, 3"], CONTROL_DTYPES),
     Case("checkpoint, dots saved", _checkpointed(jax.checkpoint_policies.dots_saveable), ["n, 3", "3, 3"]),

@@ -126,7 +126,8 @@ def key_data(ctx: Context, x: Operand, **_: Any) -> Any:
     return ctx.bind(x.data)
 
 
-@rule("name", "device_put", "optimization_barrier", "sharding_constraint", "reshard", "pvary", "layout_constraint")
+@rule("name", "device_put", "optimization_barrier", "size_check")
+@rule("sharding_constraint", "reshard", "pvary", "layout_constraint")
 def unchanged(ctx: Context, *operands: Operand, **_: Any) -> Any:
     """Results are the operands: what is known of their padding stays known."""
     out = ctx.bind(*[x.data for x in operands])
