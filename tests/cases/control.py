@@ -138,7 +138,7 @@ def _composite(x):
 
 
 def _nested(x, sizes):
-    """A masked function, mapped over a ragged axis of another one's: rows of unequal length in a batch of unequal size."""
+    """A masked function mapped over a ragged axis of another one's."""
     return jax.vmap(mx.mask(lambda row: jnp.log(row).sum(), ["k"], ""))([x], {"k": sizes})
 
 
