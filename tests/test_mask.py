@@ -266,3 +266,14 @@ def test_shapecheck():
         mx.shapecheck(["(m, n)", "n"], "n")(matvec)
     with pytest.raises(mx.SpecError, match=r"in_shapes\[1\] must be a shape string"):
         mx.shapecheck(["n", None], "n")(matvec)
+
+
+def test_arguments_and_results_that_are_none():
+    x, y = jnp.arange(1.0, 6.0), jnp.arange(10.0, 15.0)
+    masked = mx.mask(lambda p, x, y: (None, x.sum(), y.sum()), [None, "n", None], (None, "", ""))
+    assert masked([None, x, y], {"n": 2}) == (None, 3, 60)
+
+
+def test_results_that_are_constants_are_arrays():
+    outputs = mx.mask(lambda x: (1.5, np.ones(3), x), ["n"], ("", "_", "n"))([jnp.ones(3)], {"n": 2})
+    assert all(isinstance(out, jax.Array) for out in outputs)

@@ -90,14 +90,16 @@ def broadcast_specs(specs: Any, tree: Any, name: str, against: str) -> list[str 
         if not is_spec(spec):
             raise SpecError(f"{name}{keystr(path)} must be a shape string such as 'n, _' or None, not {spec!r}.")
     try:
-        full = jax.tree.broadcast(specs, tree, is_leaf=is_spec)
+        # By number, since a spec of None would be taken for a part of the tree.
+        flat, structure = jax.tree.flatten(specs, is_leaf=is_spec)
+        numbers = jax.tree.broadcast(jax.tree.unflatten(structure, range(len(flat))), tree)
     except (ValueError, TypeError, KeyError):
         shown = jax.tree.map(lambda _: "*", tree)
         raise SpecError(
             f"{name} does not have the structure of {against}.\n  {name}: {specs!r}\n  {against}: {shown!r}\n"
             f"  Give one shape string per array, or one string or None for a whole part of {against}."
         ) from None
-    return jax.tree.leaves(full, is_leaf=is_spec)
+    return [flat[number] for number in jax.tree.leaves(numbers)]
 
 
 def check_sizes(

@@ -141,7 +141,7 @@ def _nan_check(eqn: Any, values: Sequence[Padded]) -> contextlib.AbstractContext
         inexact = jnp.issubdtype(jnp.result_type(x), jnp.inexact)
         return inexact and not isinstance(x, Tracer) and bool(np.isnan(np.asarray(x)).any())
 
-    checked = jax.debug_nans.value and not _programs(eqn)
+    checked = jax.debug_nans.value and not programs(eqn)
     return jax.debug_nans(False) if checked and any(is_nan(x.data) for x in values) else contextlib.nullcontext()
 
 
@@ -152,7 +152,7 @@ def _constant(value: Any) -> Padded:
 def _apply(eqn: Any, values: list[Padded], sizes: Sizes) -> Sequence[Any]:
     name = eqn.primitive.name
     guarded = sizes.alive is not None and name in GUARDED
-    if name in RULES and (guarded or _programs(eqn) or _is_ragged(eqn, sizes)):
+    if name in RULES and (guarded or programs(eqn) or _is_ragged(eqn, sizes)):
         pairs = zip(values, eqn.invars)
         operands = [Operand(_unless_empty(eqn, x, atom, sizes), atom.aval, sizes) for x, atom in pairs]
         out = RULES[name](Context(eqn, sizes), *operands, **eqn.params)
@@ -209,10 +209,10 @@ def _is_ragged(eqn: Any, sizes: Sizes) -> bool:
     leaves = jax.tree.leaves(list(eqn.params.values()))
     if any(sizes.is_ragged(leaf) for leaf in leaves if jax.export.is_symbolic_dim(leaf)):
         return True
-    return any(_is_ragged(inner, sizes) for program in _programs(eqn) for inner in program.eqns)
+    return any(_is_ragged(inner, sizes) for program in programs(eqn) for inner in program.eqns)
 
 
-def _programs(eqn: Any) -> list[Any]:
+def programs(eqn: Any) -> list[Any]:
     """The programs among an equation's parameters."""
     leaves = jax.tree.leaves(list(eqn.params.values()), is_leaf=_compat.is_jaxpr)
     return [_compat.open_jaxpr(leaf)[0] for leaf in leaves if _compat.is_jaxpr(leaf)]

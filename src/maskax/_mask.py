@@ -196,7 +196,8 @@ def _check_out_shape(out_shape: Any, avals: Sequence[Any], out_tree: Any, scope:
 
 def _finish(value: Padded, aval: Any, sizes: Sizes, fill: Any) -> Any:
     # Knowledge of single axes leaves out rows of true nan; for what leaves here, padding is `fill` without exception.
-    return Operand(value if value.pad_axes is None else Padded(value.data), aval, sizes).fill(fill)
+    known = value if value.pad_axes is None else Padded(value.data)
+    return jnp.asarray(Operand(known, aval, sizes).fill(fill))
 
 
 def _logical_shape(aval: Any, sizes: Sizes) -> LogicalShape:

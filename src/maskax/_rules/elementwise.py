@@ -84,7 +84,9 @@ def div(ctx: Context, x: Operand, y: Operand, **_: Any) -> Padded:
     """`f32[n], f32[n] -> f32[n]`: 1 in the padding of the denominator, so that 0 stays 0."""
     below = softmax.denominator(y, ctx.out_shape)
     out = ctx.bind(*ctx.broadcast([x.data, y.safe(1, ctx.out_shape) if below is None else below]))
-    zero = bool(x.ragged) and known_equal(x.value.pad, 0)
+    # Only where the denominator cannot be 0 is 0 over it 0.
+    filled = below is not None or (y.ragged and y.value.spread is None) or (y.shape == () and y.pad not in (None, 0))
+    zero = bool(x.ragged and filled) and known_equal(x.value.pad, 0)
     return Padded(out, pad=0 if zero else None, pad_axes=x.value.pad_axes if zero else None)
 
 
@@ -94,14 +96,16 @@ def exponential(ctx: Context, x: Operand, **_: Any) -> Padded:
     if (known := softmax.exponential(ctx, x)) is not None and ctx.eqn.primitive.name == "exp":
         return known
     if jnp.iscomplexobj(x.data):
-        return Padded(ctx.bind(x.safe(0)), pad=1 if x.ragged else None)
-    return Padded(ctx.bind(x.safe(_UNDERFLOW)), pad=0 if x.ragged else None)
+        return Padded(ctx.bind(x.safe(0)))
+    # What a broadcast copied into the padding is not filled there.
+    return Padded(ctx.bind(x.safe(_UNDERFLOW)), pad=0 if x.ragged and x.value.spread is None else None)
 
 
 @rule("integer_pow", guarded=True)
 def integer_pow(ctx: Context, x: Operand, *, y: int, **_: Any) -> Any:
     """`f32[n] -> f32[n]`: a pole only for a negative exponent; 1 also keeps high powers from overflowing."""
-    return ctx.bind(x.data if 0 <= y <= 3 else x.safe(1))
+    roomy = not jnp.issubdtype(x.dtype, jnp.floating) or float(jnp.finfo(x.dtype).max) > 1e30
+    return ctx.bind(x.data if 0 <= y <= (3 if roomy else 2) else x.safe(1))
 
 
 @rule("convert_element_type")

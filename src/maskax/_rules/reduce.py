@@ -82,10 +82,17 @@ def reduce_prod(ctx: Context, x: Operand, **_: Any) -> Any:
 @rule("cumprod", identity=_one)
 @rule("cummax", identity=lowest)
 @rule("cummin", identity=highest)
-@rule("cumlogsumexp", identity=lowest_finite)
 def cumulative(ctx: Context, x: Operand, *, axis: int, identity: Callable, **_: Any) -> Any:
     """`f32[n] -> f32[n]`, in either direction: a reverse one meets the padding first."""
     return ctx.bind(x.fill(identity(x.dtype)))
+
+
+@rule("cumlogsumexp")
+def cumlogsumexp(ctx: Context, x: Operand, *, axis: int, reverse: bool, **_: Any) -> Any:
+    """`f32[n] -> f32[n]`. A finite identity has no nan slopes; where nothing else was added, it stands for -inf."""
+    identity = lowest_finite(x.dtype)
+    out = ctx.bind(x.fill(identity))
+    return jnp.where(out <= identity, -jnp.inf, out) if reverse and axis in x.ragged else out
 
 
 @rule("reduce")

@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 
 from maskax import _compat
-from maskax._interpret import Context
-from maskax._operand import Operand
+from maskax._interpret import Context, programs
+from maskax._operand import Operand, select
 from maskax._registry import rule
 from maskax._rules.control import arrays, spread
 from maskax._shapes import Dim, Sizes
@@ -45,13 +45,14 @@ def scan(ctx: Context, *operands: Operand, jaxpr: Any, length: Dim, reverse: boo
         new, y = _split(arrays(ctx.interpret(jaxpr, *consts, *carry, *x, sizes=sizes)), n_carry)
         return new, y
 
-    carry, ys = loop(ctx, step, consts, carry, xs, length, reverse, unroll)
+    carry, ys = loop(ctx, step, jaxpr, consts, carry, xs, length, reverse, unroll)
     return [*carry, *ys]
 
 
 def loop(
     ctx: Context,
     step: Step,
+    program: Any,
     consts: list[Any],
     carry: list[Any],
     xs: list[Any],
@@ -59,7 +60,7 @@ def loop(
     reverse: bool = False,
     unroll: int = 1,
 ) -> tuple[list[Any], list[Any]]:
-    """`jax.lax.scan(step, carry, xs)` over a length that may depend on a run-time size."""
+    """`jax.lax.scan(step, carry, xs)` over a length that may depend on a run-time size; `program` is the body's."""
     size_values, restore = spread(ctx.sizes)
     carry = list(_compat.varying_alike([*carry, *consts, *xs, *size_values])[: len(carry)])
     if not ctx.is_ragged(length):
@@ -71,7 +72,8 @@ def loop(
     def masked(sizes: Sizes, consts: list[Any], alive: Any, carry: list[Any], x: list[Any]) -> Any:
         """One step, of which nothing is kept where not `alive`."""
         sizes = sizes.replace(alive=alive if sizes.alive is None else alive & sizes.alive)
-        new, y = step(sizes, consts, carry, x)
+        # Past its end a row's carry may be anything that no further step was meant to see: it would overflow, say.
+        new, y = step(sizes, consts, [select(alive, c, 0) for c in carry], x)
         return [jnp.where(alive, after, before) for after, before in zip(new, carry)], y
 
     def rolled(size_values: Any, consts: Any, carry: Any, xs: Any) -> Any:
@@ -81,6 +83,9 @@ def loop(
         positions = jax.lax.iota(_compat.dimension_dtype(), padded)
         one = lambda carry, item: masked(sizes, consts, item[0] < steps, carry, item[1])
         return jax.lax.scan(one, carry, (positions, xs), length=padded, reverse=reverse, unroll=unroll)
+
+    if _resists(program):
+        return rolled(size_values, consts, carry, xs)
 
     @jax.custom_jvp
     def early(size_values: Any, consts: Any, carry: Any, xs: Any) -> Any:
@@ -109,6 +114,14 @@ def loop(
 
     early.defjvp(derivative)
     return early(size_values, consts, carry, xs)
+
+
+def _resists(program: Any) -> bool:
+    """Whether JAX cannot differentiate a body inside the rule of a `custom_jvp`: it then runs all padded steps."""
+    return any(
+        eqn.primitive.name in ("custom_vjp_call", "cond") or any(map(_resists, programs(eqn)))
+        for eqn in _compat.open_jaxpr(program)[0].eqns
+    )
 
 
 def _split(values: Sequence[Any], *stops: int) -> list[list[Any]]:

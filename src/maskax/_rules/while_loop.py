@@ -30,7 +30,7 @@ def while_loop(
         def counted(sizes: Sizes, consts: list[Any], carry: list[Any], _: list[Any]) -> tuple[list[Any], list[Any]]:
             return arrays(ctx.interpret(body_jaxpr, *consts, *carry, sizes=sizes)), []
 
-        return loop(ctx, counted, values[:body_nconsts], values[body_nconsts:], [], count)[0]
+        return loop(ctx, counted, body_jaxpr, values[:body_nconsts], values[body_nconsts:], [], count)[0]
 
     cond_consts, body_consts = values[:cond_nconsts], values[cond_nconsts : cond_nconsts + body_nconsts]
     (condition,) = _compat.open_jaxpr(cond_jaxpr)[0].outvars

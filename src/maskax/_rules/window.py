@@ -53,9 +53,9 @@ def conv_general_dilated(
 ) -> Any:
     """`f32[1, n, c], f32[k, c, d] -> f32[1, n/s, d]`: ragged in space, batch or features."""
     spec = dimension_numbers
-    if (feature_group_count > 1 or batch_group_count > 1) and ctx.is_ragged(
-        lhs.shape[spec.lhs_spec[0]], lhs.shape[spec.lhs_spec[1]], *[rhs.shape[a] for a in spec.rhs_spec[:2]]
-    ):
+    grouped = [lhs.shape[spec.lhs_spec[1]], *[rhs.shape[a] for a in spec.rhs_spec[:2]]]
+    grouped += [lhs.shape[spec.lhs_spec[0]]] if batch_group_count > 1 else []
+    if (feature_group_count > 1 or batch_group_count > 1) and ctx.is_ragged(*grouped):
         raise ctx.unmaskable(
             "A grouped convolution is ragged in its batch or features: groups would end elsewhere in every row.",
             "Split the groups by hand, or keep those axes static.",

@@ -1,0 +1,42 @@
+"""Programs that once came out wrong, each standing for a kind."""
+
+import jax
+import jax.numpy as jnp
+from contract import Arg, Case
+
+POSITIVE = Arg("n", 0.5, 2.0)
+
+
+@jax.custom_vjp
+def doubled(x, w):
+    return x * w
+
+
+doubled.defvjp(lambda x, w: (x * w, (x, w)), lambda kept, ct: (ct * kept[1], ct * kept[0]))
+
+
+def custom_rule_in_scan(x):
+    return jax.lax.scan(lambda c, a: (doubled(c, a) + 1, c), x.mean(), x)
+
+
+def choice_in_scan(x):
+    return jax.lax.scan(lambda c, a: (jax.lax.cond(a > 1, lambda: c * a, lambda: c), c), x.mean(), x)
+
+
+def grows(x):
+    """The step after the last would overflow."""
+    return jax.lax.scan(lambda c, a: (c * c * a, None), jnp.float32(10) ** (2 ** (5.2 - x.shape[0])) * x[0], x)[0] > 0
+
+
+CASES = [
+    Case("found: exp of copies", lambda x: jnp.exp(jnp.broadcast_to(x.max(), x.shape)).sum(), ["n"], least=1),
+    Case("found: exp of a constant", lambda x: (jnp.exp2(jnp.full(x.shape, 2.0)) * x).sum(), ["n"]),
+    Case("found: zero over a weight", lambda x, w: (jnp.zeros(x.shape) / w + x / w).sum(), ["n", Arg("", 0.5, 2.0)]),
+    Case("found: a rule of its own in a scan", custom_rule_in_scan, [POSITIVE], zero=None, forward=False),
+    Case("found: a choice in a scan", choice_in_scan, [POSITIVE], zero=None),
+    Case("found: overflow past the end", grows, [POSITIVE], grad=False, zero=None),
+    Case("found: cubes in half precision", lambda x: (((x - x.mean()) / 8) ** 3).mean(),
+         [Arg("n", 2000, 2010)], ("float16",), tolerance=50, zero=None),
+    Case("found: -inf from the end", lambda x: jax.lax.cumlogsumexp(jnp.where(x < 1, x, -jnp.inf), reverse=True),
+         [POSITIVE], grad=False),
+]  # fmt: skip
