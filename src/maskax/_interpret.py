@@ -28,10 +28,11 @@ from maskax._shapes import Dim, Sizes
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """One equation, as its rule sees it."""
+    """One equation, as its rule sees it; `reduced` says it of every operand, see `Padded`."""
 
     eqn: Any
     sizes: Sizes
+    reduced: Sequence[bool] = ()
 
     @property
     def out_shape(self) -> tuple[Dim, ...]:
@@ -85,6 +86,14 @@ class Context:
         """A result with 0 in its padding, for rules that leave copies of true elements there: one may be nan or inf."""
         x = Operand(Padded(out), self.eqn.outvars[result].aval, self.sizes)
         return Padded(x.safe(0), pad=0 if x.ragged else None, raw=out)
+
+    def inputs(self, values: Sequence[Any]) -> list[Padded]:
+        """Arrays that stand for the last operands of this equation, as inputs of a program inside it.
+
+        Weights must be known not to be reduced: guarded as what may be, they would get a copy per row of a batch.
+        """
+        flags = self.reduced[len(self.reduced) - len(values) :]
+        return [Padded(value, reduced=flag) for value, flag in zip(values, flags, strict=True)]
 
     def interpret(self, jaxpr: Any, *values: Any, sizes: Sizes | None = None) -> list[Padded]:
         """Runs a program found in this equation's parameters on padded values."""
@@ -155,7 +164,7 @@ def _apply(eqn: Any, values: list[Padded], sizes: Sizes) -> Sequence[Any]:
     if name in RULES and (guarded or programs(eqn) or _is_ragged(eqn, sizes)):
         pairs = zip(values, eqn.invars)
         operands = [Operand(_unless_empty(eqn, x, atom, sizes), atom.aval, sizes) for x, atom in pairs]
-        out = RULES[name](Context(eqn, sizes), *operands, **eqn.params)
+        out = RULES[name](Context(eqn, sizes, [x.reduced for x in values]), *operands, **eqn.params)
     elif _is_ragged(eqn, sizes):
         raise MissingRuleError(
             f"{_headline(eqn, sizes)}\n"

@@ -94,6 +94,12 @@ def pooled(x):
     return x - mean, x * mean, x @ mean, jnp.concatenate([x, jnp.broadcast_to(mean, x.shape)], 1) @ mean.repeat(2)
 
 
+def peaks(x):
+    """Infinite over no elements of m, and the slope of a log meets it where n has none either."""
+    scaled = jnp.log(jnp.sum(x, 1) ** 2 + 1)
+    return scaled * x.max(1), scaled * x.min(1)
+
+
 def normalised(x):
     """A layer norm over n, then one over the static axis."""
     z = (x - x.mean(0)) * lax.rsqrt(x.var(0) + 1e-5)
@@ -126,6 +132,7 @@ CASES = [
     Case("reduce: large logits", logits, ["n"], zero=None, tolerance=30),
     Case("reduce: norms", norms, [Arg("n, 3", **POSITIVE)]),
     Case("reduce: geometric", geometric, [Arg("n", **POSITIVE)], zero=None),
+    Case("reduce: peaks of nothing", peaks, ["n, m"], zero=None),
     Case("reduce: pooled", pooled, ["n, 3"]),
     Case("reduce: normalised", normalised, ["n, 3"], tolerance=20),
     Case("running: both directions", lambda x: [f(x) for f in RUNNING], ["n, 2"]),

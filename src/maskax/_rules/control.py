@@ -43,7 +43,7 @@ def checkpoint(ctx: Context, *operands: Operand, jaxpr: Any, prevent_cse: Any, p
     """Stays a checkpoint, with the same policy, around the masked body."""
 
     def body(*values: Any) -> list[Any]:
-        return arrays(ctx.interpret(jaxpr, *values))
+        return arrays(ctx.interpret(jaxpr, *ctx.inputs(values)))
 
     return jax.checkpoint(body, prevent_cse=prevent_cse, policy=policy)(*[x.data for x in operands])
 
@@ -53,7 +53,7 @@ def cond(ctx: Context, which: Operand, *operands: Operand, branches: Sequence[An
     """`lax.cond` and `lax.switch`."""
 
     def masked(branch: Any) -> Any:
-        return lambda *values: arrays(ctx.interpret(branch, *values))
+        return lambda *values: arrays(ctx.interpret(branch, *ctx.inputs(values)))
 
     return jax.lax.switch(which.data, [masked(b) for b in branches], *[x.data for x in operands])
 

@@ -26,12 +26,12 @@ def custom_jvp_call(
 
     @jax.custom_jvp
     def function(*flat: Any) -> list[Any]:
-        return arrays(ctx.interpret(call_jaxpr, *flat[skip:], sizes=restore(flat[:skip])))
+        return arrays(ctx.interpret(call_jaxpr, *ctx.inputs(flat[skip:]), sizes=restore(flat[:skip])))
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         start = skip + num_consts
         jaxpr, consts, nonzero, zeros = _compat.custom_jvp_rule(ctx.eqn.params, tangents[start:])
-        out = arrays(interpret(jaxpr, consts, [*primals[start:], *nonzero], restore(primals[:skip])))
+        out = arrays(interpret(jaxpr, consts, [*ctx.inputs(primals[start:]), *nonzero], restore(primals[:skip])))
         out, rest = out[: len(zeros)], iter(out[len(zeros) :])
         return out, [_compat.symbolic_zero_like(o) if zero else next(rest) for o, zero in zip(out, zeros)]
 
@@ -51,13 +51,13 @@ def custom_vjp_call(
 
     @jax.custom_vjp
     def function(*flat: Any) -> list[Any]:
-        return arrays(ctx.interpret(call_jaxpr, *flat[skip:], sizes=restore(flat[:skip])))
+        return arrays(ctx.interpret(call_jaxpr, *ctx.inputs(flat[skip:]), sizes=restore(flat[:skip])))
 
     def forward(*args: Any) -> tuple[list[Any], Any]:
         perturbed = [x.perturbed if symbolic_zeros else True for x in args]
         flat = [x.value if symbolic_zeros else x for x in args]
         jaxpr, consts = _compat.custom_vjp_forward(ctx.eqn.params, perturbed[start:])
-        out = arrays(interpret(jaxpr, consts, flat[start:], restore(flat[:skip])))
+        out = arrays(interpret(jaxpr, consts, ctx.inputs(flat[start:]), restore(flat[:skip])))
         n_out, copies = _compat.custom_vjp_residuals(ctx.eqn.params)
         kept, out = out[: len(out) - n_out], out[len(out) - n_out :]
         avals = [var.aval for var in jaxpr.outvars]

@@ -1,6 +1,6 @@
 """Reductions and running reductions: padding must not count, so it is the identity of the operation."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -56,7 +56,14 @@ def lowest_finite(dtype: Any) -> Any:
 @rule("argmin", identity=highest)
 def reduce(ctx: Context, x: Operand, *, axes: tuple[int, ...], identity: Callable, **_: Any) -> Any:
     """`f32[n, d] -> f32[d]`. A true value equal to the identity wins a tie in argmax: it comes first."""
-    return ctx.bind(x.fill(identity(x.dtype), axes))
+    return _finite(ctx, x, axes, ctx.bind(x.fill(identity(x.dtype), axes)))
+
+
+def _finite(ctx: Context, x: Operand, axes: Sequence[int], out: Any, result: int = 0) -> Any:
+    """The result with finite padding: over an axis with no element only true elements may be infinite."""
+    ragged = set(x.ragged)
+    partly = ragged & set(axes) and ragged - set(axes)
+    return ctx.clean(out, result).data if partly and jnp.issubdtype(out.dtype, jnp.floating) else out
 
 
 @rule("reduce_sum")
@@ -69,7 +76,7 @@ def reduce_sum(ctx: Context, x: Operand, *, axes: tuple[int, ...], **_: Any) -> 
 def reduce_max(ctx: Context, x: Operand, *, axes: tuple[int, ...], **_: Any) -> Padded:
     """`f32[n, d] -> f32[d]`."""
     filled = x.fill(lowest(x.dtype), axes)
-    return softmax.peak(x, filled, axes, ctx.bind(filled))
+    return softmax.peak(x, filled, axes, _finite(ctx, x, axes, ctx.bind(filled)))
 
 
 @rule("reduce_prod")
@@ -99,4 +106,5 @@ def cumlogsumexp(ctx: Context, x: Operand, *, axis: int, reverse: bool, **_: Any
 def generic_reduce(ctx: Context, *operands: Operand, dimensions: tuple[int, ...], **_: Any) -> Any:
     """`lax.reduce` with any function: XLA requires the initial value to be its identity, so that is the fill."""
     arrays, inits = operands[: len(operands) // 2], operands[len(operands) // 2 :]
-    return ctx.bind(*[x.fill(init.data, dimensions) for x, init in zip(arrays, inits)], *[i.data for i in inits])
+    out = ctx.bind(*[x.fill(init.data, dimensions) for x, init in zip(arrays, inits)], *[i.data for i in inits])
+    return [_finite(ctx, x, dimensions, o, i) for i, (x, o) in enumerate(zip(arrays, out))]

@@ -42,7 +42,9 @@ def scan(ctx: Context, *operands: Operand, jaxpr: Any, length: Dim, reverse: boo
     consts, carry, xs = _split([x.data for x in operands], n_consts, n_consts + n_carry)
 
     def step(sizes: Sizes, consts: list[Any], carry: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
-        new, y = _split(arrays(ctx.interpret(jaxpr, *consts, *carry, *x, sizes=sizes)), n_carry)
+        values: list[Any] = list(ctx.inputs([*consts, *carry, *x]))
+        values[n_consts : n_consts + n_carry] = carry  # a step may reduce
+        new, y = _split(arrays(ctx.interpret(jaxpr, *values, sizes=sizes)), n_carry)
         return new, y
 
     carry, ys = loop(ctx, step, jaxpr, consts, carry, xs, length, reverse, unroll)

@@ -28,7 +28,8 @@ def while_loop(
     if (count := _trip_count(ctx, operands, cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts)) is not None:
 
         def counted(sizes: Sizes, consts: list[Any], carry: list[Any], _: list[Any]) -> tuple[list[Any], list[Any]]:
-            return arrays(ctx.interpret(body_jaxpr, *consts, *carry, sizes=sizes)), []
+            fixed = ctx.inputs([*consts, *carry])[: len(consts)]
+            return arrays(ctx.interpret(body_jaxpr, *fixed, *carry, sizes=sizes)), []
 
         return loop(ctx, counted, body_jaxpr, values[:body_nconsts], values[body_nconsts:], [], count)[0]
 
@@ -41,7 +42,8 @@ def while_loop(
         return go_on if ctx.sizes.alive is None else go_on & ctx.sizes.alive
 
     def step(carry: list[Any]) -> list[Any]:
-        new = arrays(ctx.interpret(body_jaxpr, *body_consts, *carry))
+        fixed = ctx.inputs([*body_consts, *carry])[:body_nconsts]
+        new = arrays(ctx.interpret(body_jaxpr, *fixed, *carry))
         if not condition.aval.shape:
             return new
         go_on = unfinished(carry)
