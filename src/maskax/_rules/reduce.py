@@ -76,7 +76,8 @@ def reduce_sum(ctx: Context, x: Operand, *, axes: tuple[int, ...], **_: Any) -> 
 def reduce_max(ctx: Context, x: Operand, *, axes: tuple[int, ...], **_: Any) -> Padded:
     """`f32[n, d] -> f32[d]`."""
     filled = x.fill(lowest(x.dtype), axes)
-    return softmax.peak(x, filled, axes, _finite(ctx, x, axes, ctx.bind(filled)))
+    out = ctx.bind(filled)
+    return softmax.peak(x, filled, axes, _finite(ctx, x, axes, out), out)
 
 
 @rule("reduce_prod")

@@ -51,7 +51,7 @@ def broadcast_in_dim(ctx: Context, x: Operand, *, broadcast_dimensions: Sequence
         return ctx.bind(x.value.respread(data) if x.value.respread else data, shape=ctx.padded_out)
 
     out = ctx.bind(x.data, shape=ctx.padded_out)
-    note = softmax.kept(x.value.note, out, len(ctx.out_shape), broadcast_dimensions)
+    note = softmax.kept(ctx, x.value.note, broadcast_dimensions)
     return Padded(out, x.pad if known else None, note=note, spread=x.value.spread or x, respread=respread)
 
 

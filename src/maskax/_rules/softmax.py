@@ -57,10 +57,10 @@ class Total:
     data: Any
 
 
-def peak(x: Operand, filled: Any, axes: Sequence[int], out: Any) -> Padded:
-    """The result of `reduce_max`."""
+def peak(x: Operand, filled: Any, axes: Sequence[int], out: Any, data: Any) -> Padded:
+    """The result `out` of `reduce_max`, which is `data` but for its padding: there too a peak must be one."""
     ragged = any(axis in x.ragged for axis in axes) and jnp.issubdtype(x.dtype, jnp.floating)
-    note = Peak(x.value, filled, tuple(axes), tuple(x.shape[a] for a in axes), out)
+    note = Peak(x.value, filled, tuple(axes), tuple(x.shape[a] for a in axes), data)
     return Padded(out, note=note if ragged else None)
 
 
@@ -72,12 +72,13 @@ def total(x: Operand, axes: Sequence[int], out: Any) -> Padded:
     return Padded(out)
 
 
-def kept(note: Any, out: Any, rank: int, broadcast_dimensions: Sequence[int]) -> Any:
+def kept(ctx: Context, note: Any, broadcast_dimensions: Sequence[int]) -> Any:
     """The note of a peak or total that gets its reduced axes back, with size 1."""
     if isinstance(note, Peak | Total):
-        others = tuple(axis for axis in range(rank) if axis not in note.axes)
-        if tuple(broadcast_dimensions) == others and all(out.shape[axis] == 1 for axis in note.axes):
-            return dataclasses.replace(note, data=out)
+        shape = ctx.padded_out
+        others = tuple(axis for axis in range(len(shape)) if axis not in note.axes)
+        if tuple(broadcast_dimensions) == others and all(shape[axis] == 1 for axis in note.axes):
+            return dataclasses.replace(note, data=ctx.bind(note.data, shape=shape))
     return None
 
 
@@ -87,7 +88,7 @@ def maximum(ctx: Context, *operands: Operand, **_: Any) -> Padded:
     out = ctx.bind(*ctx.broadcast(operands))
     notes = [x.value.note for x in operands if isinstance(x.value.note, Peak)]
     trivial = any(x.pad is not None and x.shape == () and x.pad == -jnp.inf for x in operands)
-    return Padded(out, note=dataclasses.replace(notes[0], data=out) if notes and trivial else None)
+    return Padded(out, note=notes[0] if notes and trivial else None)
 
 
 @rule("stop_gradient")
@@ -95,7 +96,9 @@ def stop_gradient(ctx: Context, x: Operand, **_: Any) -> Padded:
     """Elementwise; a peak stays one."""
     out = ctx.bind(x.data)
     note = x.value.note
-    return Padded(out, pad=x.pad, note=dataclasses.replace(note, data=out) if isinstance(note, Peak) else None)
+    return Padded(
+        out, pad=x.pad, note=dataclasses.replace(note, data=ctx.bind(note.data)) if isinstance(note, Peak) else None
+    )
 
 
 @rule("sub")
