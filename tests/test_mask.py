@@ -277,3 +277,8 @@ def test_arguments_and_results_that_are_none():
 def test_results_that_are_constants_are_arrays():
     outputs = mx.mask(lambda x: (1.5, np.ones(3), x), ["n"], ("", "_", "n"))([jnp.ones(3)], {"n": 2})
     assert all(isinstance(out, jax.Array) for out in outputs)
+
+
+def test_wide_numpy_arrays_are_taken_as_jax_takes_them():
+    outputs = mx.mask(lambda x: 2 * x, ["n"], "n")([np.arange(3.0)], {"n": np.int64(2)})
+    assert outputs.dtype == jnp.float32 and outputs.tolist() == [0, 2, 0]

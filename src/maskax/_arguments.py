@@ -75,7 +75,7 @@ def match(args: Any, in_shapes: Any) -> tuple[list[Argument], Any]:
     specs = broadcast_specs(in_shapes, args, "in_shapes", "args")
     arguments = []
     for (path, value), spec in zip(paths, specs):
-        if isinstance(value, bool | int | float | complex | np.generic | list):
+        if isinstance(value, bool | int | float | complex | np.generic | np.ndarray | list):
             value = jnp.asarray(value)
         arguments.append(Argument(f"args{keystr(path)}", spec, value))
     return arguments, tree

@@ -63,7 +63,8 @@ def mask(
             is a string: `"n"`, `"(n, _)"`, `"2*n + 1, m"`, `""` for a scalar; `_` is a dimension that is not ragged,
             `...` all that remain. `None` stands for arguments in which nothing is ragged.
         out_shape: the shapes of the results, likewise. They are checked while tracing.
-        constraints: what JAX may assume while it traces `fun`, such as `"n >= 2"` or `"mod(n, 4) == 0"`.
+        constraints: what JAX may assume while it traces `fun`, such as `"n >= 2"` or `"mod(n, 4) == 0"`. Sizes that
+            break one are an error; under `jit`, where their values are not known, only with `checkify`.
         fill: what to put in the padding of the results.
 
     Returns:

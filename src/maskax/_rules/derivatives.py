@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from maskax import _compat
 from maskax._interpret import Context, interpret
-from maskax._operand import Operand, select
+from maskax._operand import Operand, Padded, select
 from maskax._registry import rule
 from maskax._rules.control import arrays, spread
 
@@ -57,32 +58,38 @@ def custom_vjp_call(
         perturbed = [x.perturbed if symbolic_zeros else True for x in args]
         flat = [x.value if symbolic_zeros else x for x in args]
         jaxpr, consts = _compat.custom_vjp_forward(ctx.eqn.params, perturbed[start:])
-        out = arrays(interpret(jaxpr, consts, ctx.inputs(flat[start:]), restore(flat[:skip])))
+        results = interpret(jaxpr, consts, ctx.inputs(flat[start:]), restore(flat[:skip]))
         n_out, copies = _compat.custom_vjp_residuals(ctx.eqn.params)
-        kept, out = out[: len(out) - n_out], out[len(out) - n_out :]
+        n_kept = len(results) - n_out
         avals = [var.aval for var in jaxpr.outvars]
-        fresh = iter(zip(kept, avals))
-        residuals = [next(fresh) if c is None else (flat[skip + c], logical[c]) for c in copies]
-        backward_avals.update(residuals=[aval for _, aval in residuals], outputs=avals[len(kept) :])
-        return out, (flat[:skip], [value for value, _ in residuals])
+        fresh = iter(zip(results[:n_kept], avals))
+        residuals = [next(fresh) if c is None else (Padded(flat[skip + c]), logical[c]) for c in copies]
+        seen.update(
+            residuals=[aval for _, aval in residuals],
+            dims=[_dimension(value, aval) for value, aval in residuals],
+            outputs=avals[n_kept:],
+        )
+        return arrays(results[n_kept:]), (flat[:skip], arrays([value for value, _ in residuals]))
 
-    backward_avals: dict[str, Any] = {}
+    seen: dict[str, Any] = {}
 
     def backward(kept: Any, cotangents: list[Any]) -> tuple[Any, ...]:
         size_values, residuals = kept
         sizes = restore(size_values)
-        avals = [aval.to_ct_aval() for aval in backward_avals["outputs"]]
+        avals = [aval.to_ct_aval() for aval in seen["outputs"]]
         given = [not _compat.is_symbolic_zero(ct) for ct in cotangents]
         returned: list[bool] = []
 
         def user_rule(residuals: list[Any], nonzero: list[Any]) -> list[Any]:
             rest = iter(nonzero)
             cts = [next(rest) if g else _compat.symbolic_zero(aval) for g, aval in zip(given, avals)]
-            out = _compat.custom_vjp_backward(ctx.eqn.params)(*residuals, *cts)
+            # Where the forward rule kept a size, `x.shape` say, the backward one may want it in a shape.
+            kept = [value if dim is None else dim for value, dim in zip(residuals, seen["dims"])]
+            out = _compat.custom_vjp_backward(ctx.eqn.params)(*kept, *cts)
             returned[:] = [ct is not None for ct in out]
             return [ct for ct in out if ct is not None]
 
-        types = [*map(_struct, backward_avals["residuals"])], [_struct(a) for g, a in zip(given, avals) if g]
+        types = [*map(_struct, seen["residuals"])], [_struct(a) for g, a in zip(given, avals) if g]
         jaxpr, consts = _compat.open_jaxpr(jax.make_jaxpr(user_rule)(*types))
         nonzero = [ct for g, ct in zip(given, cotangents) if g]
         out = interpret(jaxpr, consts, [*residuals, *nonzero], sizes)
@@ -93,6 +100,13 @@ def custom_vjp_call(
 
     function.defvjp(forward, backward, symbolic_zeros=symbolic_zeros)
     return function(*size_values, *[x.data for x in operands])
+
+
+def _dimension(value: Padded, aval: Any) -> Any:
+    """The dimension, or the int written in the program, that a residual is; `None` for any other."""
+    if value.dim is not None or value.pad is None or aval.shape or not jnp.issubdtype(aval.dtype, jnp.integer):
+        return value.dim
+    return int(value.pad)
 
 
 def _struct(aval: Any) -> jax.ShapeDtypeStruct:
