@@ -115,7 +115,8 @@ CASES = [
         ["4, 3", indices("n", 0, 3)],
         ("float32", "bfloat16", "float64"),
     ),
-    Exact("narrow indices", narrow_gather, ["200*k + 1", indices("m", 0, 200, np.uint8)], ("float32", "float64")),
+    # Not beyond 601 mod 256, where JAX 0.10's own gradient is lost (it clips by the wrapped bound).
+    Exact("narrow indices", narrow_gather, ["200*k + 1", indices("m", 0, 80, np.uint8)], ("float32", "float64")),
     Exact("a table of indices", lambda x, i: x[i[:, None], i[None]], ["n + 1, n + 1", indices("m", 0, 0)]),
     Exact(
         "insert and delete", lambda x: [jnp.insert(x, 1, 9.0), jnp.append(x, 2.0), jnp.delete(x, 0)], ["n"], zero=None
