@@ -11,7 +11,11 @@ from maskax._errors import UnmaskableError as UnmaskableError
 from maskax._mask import LogicalShape as LogicalShape
 from maskax._mask import mask as mask
 from maskax._mask import shapecheck as shapecheck
+from maskax._ragged import Packed as Packed
+from maskax._ragged import Ragged as Ragged
+from maskax._ragged import ragged as ragged
 from maskax._registry import register_rule as register_rule
 from maskax._registry import rules as rules
+from maskax._vmap import vmap as vmap
 
 __version__ = "0.1.0"

@@ -141,7 +141,7 @@ def check_sizes(
                 f"padded to {_text(argument.value.shape)}, so {name!r} runs from 0 to {limit}."
             )
 
-        values[variable] = _within(value, 0, limit, explain)
+        values[variable] = within(value, 0, limit, explain)
     return values
 
 
@@ -172,7 +172,7 @@ def check_constraints(constraints: Sequence[str], sizes: Sizes) -> None:
         def explain(value: Any, row: str, constraint: str = constraint) -> str:
             return f"sizes: the constraint {constraint!r} does not hold{f' in row {row}' if row else ''}."
 
-        _within(a - b, low, high, explain)
+        within(a - b, low, high, explain)
 
 
 def _evaluate(text: str, sizes: Sizes) -> Any:
@@ -181,7 +181,7 @@ def _evaluate(text: str, sizes: Sizes) -> Any:
     return _compat.evaluate_dim(dim, lambda name: sizes.values[sizes.scope.local(name)], jnp.maximum, jnp.minimum)
 
 
-def _within(value: Any, low: Dim | None, high: Dim | None, explain: Callable[[Any, str], str]) -> Any:
+def within(value: Any, low: Dim | None, high: Dim | None, explain: Callable[[Any, str], str]) -> Any:
     """`value`, of any integer dtype, within `low..high` and in the dtype of dimensions.
 
     Concrete values are checked at once, also inside an eager `vmap`. Traced ones are clamped, and checked where the

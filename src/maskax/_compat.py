@@ -36,6 +36,11 @@ def max_dim(*dims: Any) -> Any:
     return result
 
 
+def min_dim(*dims: Any) -> Any:
+    """Minimum of dimensions that may be symbolic."""
+    return functools.reduce(core.min_dim, dims)
+
+
 def variables(dim: Any) -> frozenset[str]:
     """Names of the dimension variables in `dim`; empty for an int."""
     return frozenset(dim._get_vars()) if jax.export.is_symbolic_dim(dim) else frozenset()

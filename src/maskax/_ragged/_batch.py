@@ -1,0 +1,300 @@
+"""`Ragged`: a batch of rows of unequal size as one value."""
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from maskax import _compat
+from maskax._errors import SizeError, SpecError
+from maskax._ragged import _show
+from maskax._ragged._checks import as_array, as_fill, as_lengths, check_range
+from maskax._ragged._dims import STATIC, default_name, evaluate, is_key, numpy_of, read, resize, variables
+from maskax._ragged._packed import Packed, pack, unpack
+
+
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["data", "sizes"], meta_fields=["dims"])
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Ragged:
+    """Rows of unequal size: padded data, true sizes, named dimensions. A pytree; all its leaves have the rows in front.
+
+    Made by `mx.ragged`, or by the `from_...` methods; read by `to_list`, `to_padded`, `to_packed`; mapped over by
+    `mx.vmap`. What the padding holds does not matter. NumPy rows stay on the host until they are used.
+
+    A batch of batches (documents of sentences of words) is a `Ragged` whose `data` and `sizes` are `Ragged` themselves.
+
+    Attributes:
+        data: the padded array, `(rows, *padded row)`.
+        sizes: the true size of each name, an integer array `(rows,)`.
+        dims: a name or an expression (`"n - 1"`) for each axis of a row, `"_"` where it is not ragged.
+
+    Example:
+        >>> import jax.numpy as jnp, maskax as mx
+        >>> xs = mx.ragged([jnp.ones((2, 8)), jnp.ones((3, 8))])
+        >>> xs
+        Ragged(f32[2, n<=3, 8], n=[2, 3])
+        >>> xs.mask
+        Array([[ True,  True, False],
+               [ True,  True,  True]], dtype=bool)
+    """
+
+    data: Any
+    sizes: dict[str, Any]
+    dims: tuple[str, ...]
+
+    # --- made from ---------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_padded(cls, data: Any, lengths: Any, dims: str | Sequence[str | None] | None = None) -> "Ragged":
+        """Rows from padded data and their lengths.
+
+        Args:
+            data: `(rows, *padded row)`.
+            lengths: `(rows,)` integers, or a dict of them, one per name in `dims`.
+            dims: the row's axes, as a shape string or a sequence of names; by default the first is ragged.
+
+        Raises:
+            SpecError: `dims` does not fit the data, or names another dimension than `lengths`.
+            SizeError: lengths that are not integers of shape `(rows,)`, or out of range.
+        """
+        data = as_array(data)
+        if data.ndim < 2:
+            raise SpecError(f"data: rows of at least one axis are needed, (rows, n, ...), not shape {data.shape}.")
+        axes = read(dims, data.ndim - 1, "dims") or (default_name(0), *[STATIC] * (data.ndim - 2))
+        names = variables(axes)
+        if not isinstance(lengths, dict):
+            if len(names) != 1:
+                raise SpecError(f"lengths: dims {axes} has the names {list(names)}; give a dict, one array per name.")
+            lengths = {names[0]: lengths}
+        if set(lengths) != set(names):
+            raise SpecError(f"lengths: names {sorted(lengths)}, but dims {axes} has {sorted(names)}.")
+        sizes = {name: as_lengths(lengths[name], name, data.shape[0]) for name in names}
+        for axis, dim in enumerate(axes, 1):
+            if dim != STATIC:
+                check_range(evaluate(dim, sizes), data.shape[axis], dim)
+        return cls(data, sizes, axes)
+
+    @classmethod
+    def from_mask(cls, data: Any, mask: Any, dims: str | Sequence[str | None] | None = None) -> "Ragged":
+        """Rows from data and a boolean mask, True where it is real. Holes are closed up; the order is kept.
+
+        Args:
+            data: `(rows, n, ...)`.
+            mask: `(rows, n)` booleans.
+            dims: the row's axes; by default the first is ragged.
+
+        Raises:
+            SpecError: a mask that is not boolean or not of the shape `(rows, n)`.
+        """
+        data, mask = as_array(data), as_array(mask)
+        if mask.dtype != bool or mask.ndim != 2 or mask.shape != data.shape[:2]:
+            raise SpecError(
+                f"mask must be booleans of the data's first two axes, {data.shape[:2]}, not {mask.dtype}{mask.shape}; "
+                "True means real."
+            )
+        xp = numpy_of(data, mask)
+        order = xp.argsort(~mask, axis=1, stable=True)
+        moved = data[xp.arange(data.shape[0])[:, None], order]
+        return cls.from_padded(moved, mask.sum(axis=1).astype(np.int32), dims)
+
+    @classmethod
+    def from_packed(
+        cls,
+        values: Any,
+        lengths: Any = None,
+        *,
+        segment_ids: Any = None,
+        rows: int | None = None,
+        size: int | None = None,
+        dims: str | Sequence[str | None] | None = None,
+    ) -> "Ragged":
+        """Rows from values laid end to end.
+
+        Args:
+            values: `(total, ...)`; what lies past the last row is ignored.
+            lengths: `(rows,)` integers; or else
+            segment_ids: `(total,)` integers in ascending order: 1 for the first row, 0 for what belongs to none.
+            rows: the number of rows, with segment ids; by default the largest id. Needed under `jit`.
+            size: the padded size; by default the longest row's. Needed under `jit`.
+            dims: the row's axes; by default the first is ragged.
+
+        Raises:
+            SpecError: not exactly one of `lengths` and `segment_ids`, or a size that is needed under `jit`.
+        """
+        data, lengths = unpack(as_array(values), lengths, segment_ids, rows, size)
+        return cls.from_padded(data, lengths, dims)
+
+    @staticmethod
+    def concatenate(batches: Sequence["Ragged"]) -> "Ragged":
+        """The rows of several batches, padded alike, as one batch.
+
+        Raises:
+            SpecError: no batch, or batches with other dimensions or other static sizes.
+        """
+        batches = list(batches)
+        if not batches or any(b.dims != batches[0].dims for b in batches):
+            raise SpecError(f"batches: one or more of equal dimensions are needed, not {[b.dims for b in batches]}.")
+        batches = padded_alike(batches)
+        return jax.tree.map(lambda *leaves: numpy_of(*leaves).concatenate(leaves), *batches)
+
+    # --- read as -----------------------------------------------------------------------------------------------
+
+    @property
+    def lengths(self) -> Any:
+        """The length of every row, `(rows,)` integers, where one axis is ragged.
+
+        Raises:
+            SpecError: several are; `sizes` has them by name.
+        """
+        if len(self._ragged_axes) != 1:
+            raise SpecError(f"lengths: several axes of {self!r} are ragged; read .sizes['{variables(self.dims)[0]}'].")
+        return self._true(self._ragged_axes[0])
+
+    @property
+    def mask(self) -> Any:
+        """Booleans, True where the data is real: `(rows, ...)` up to and with the last ragged axis."""
+        flat = self._flat()
+        batch, last = flat._batch_shape, max(flat._ragged_axes)
+        inside = numpy_of(*flat.sizes.values()).ones((), bool)
+        for axis in flat._ragged_axes:
+            extent = flat.data.shape[len(batch) + axis]
+            positions = np.arange(extent).reshape(-1, *[1] * (last - axis))
+            inside = inside & (positions < flat._true(axis).reshape(*batch, *[1] * (last + 1)))
+        shape = flat.data.shape[: len(batch) + last + 1]
+        return numpy_of(inside).broadcast_to(inside, shape)
+
+    def to_padded(self, fill: Any = 0) -> Any:
+        """The data, `(rows, *padded row)`, with `fill` in the padding.
+
+        Raises:
+            SpecError: a fill that the dtype cannot hold.
+        """
+        flat = self._flat()
+        data, mask = flat.data, flat.mask
+        mask = mask.reshape(*mask.shape, *[1] * (data.ndim - mask.ndim))
+        if is_key(data):
+            return jnp.where(mask, data, resize(data[:0], data.shape))
+        return numpy_of(data, mask).where(mask, data, as_fill(fill, data.dtype))
+
+    def to_list(self) -> list[Any]:
+        """The rows as a list of arrays without padding; of lists, for a batch of batches."""
+        return [row.to_list() if isinstance(row, Ragged) else row for row in self]
+
+    def to_packed(self, size: int | None = None) -> Packed:
+        """The rows laid end to end, with segment ids and positions; what they do not fill is 0.
+
+        Args:
+            size: how many values to make room for; by default as many as there are. Needed under `jit`.
+
+        Raises:
+            SpecError: more than one ragged axis, or one that is not first; or no size under `jit`.
+            SizeError: `size` is too small.
+        """
+        if self._ragged_axes != (0,) or len(self._batch_shape) != 1:
+            raise SpecError(f"to_packed: rows with one ragged axis, the first, are needed, not {self!r}.")
+        return pack(self.data, self.lengths, size)
+
+    def same_sizes(self, other: "Ragged") -> bool:
+        """Whether the rows of both have equal sizes, by value (never under `jit`, where values are not known)."""
+        names = variables(self.dims)
+        return set(names) == set(variables(other.dims)) and all(
+            np.array_equal(np.asarray(self.sizes[n]), np.asarray(other.sizes[n])) for n in names
+        )
+
+    def rename(self, **names: str) -> "Ragged":
+        """The same rows with other names of dimensions: `xs.rename(n="m")`.
+
+        Raises:
+            SpecError: a name that is not there.
+        """
+        if unknown := sorted(names.keys() - self.sizes.keys()):
+            raise SpecError(f"rename: there is no dimension {unknown[0]!r} in {self!r}.")
+        dims = tuple(_show.renamed(dim, names) for dim in self.dims)
+        return Ragged(self.data, {names.get(n, n): size for n, size in self.sizes.items()}, dims)
+
+    # --- as a sequence of rows ---------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        if isinstance(self.data, Ragged):
+            return len(self.data)
+        if not self._batch_shape:
+            raise TypeError(f"{self!r} is one row, not a batch of rows.")
+        return self._batch_shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        """One row, as an array without padding, or several (a slice, integers, booleans) as a `Ragged`.
+
+        Raises:
+            SizeError: one row whose size is not known, under `jit`.
+        """
+        if isinstance(index, tuple):
+            raise TypeError(f"{self!r} is indexed by rows only; xs[i] is a row, an array.")
+        if isinstance(self.data, Ragged):
+            return jax.tree.map(lambda leaf: leaf[index], self, is_leaf=is_batch)
+        picked = jax.tree.map(lambda leaf: leaf[index], self)
+        return picked._unpadded() if np.ndim(index) == 0 and not isinstance(index, slice) else picked
+
+    # --- inside ------------------------------------------------------------------------------------------------
+
+    @property
+    def _batch_shape(self) -> tuple[int, ...]:
+        return self.data.shape[: self.data.ndim - len(self.dims)]
+
+    @property
+    def _ragged_axes(self) -> tuple[int, ...]:
+        return tuple(axis for axis, dim in enumerate(self.dims) if dim != STATIC)
+
+    def _true(self, axis: int) -> Any:
+        return evaluate(self.dims[axis], self.sizes)
+
+    def _flat(self) -> "Ragged":
+        """A batch of batches as one array with two axes of rows, where rows that are padding have size 0."""
+        if not isinstance(self.data, Ragged):
+            return self
+        return Ragged(self.data._flat().data, {n: size.to_padded() for n, size in self.sizes.items()}, self.dims)
+
+    def _unpadded(self) -> Any:
+        sizes = [self._true(axis) for axis in self._ragged_axes]
+        if self._batch_shape or not all(map(_compat.is_concrete, sizes)):
+            raise SizeError(
+                f"The size of a row of {self!r} is not known while tracing: take rows as a batch, xs[i:i+1], or map "
+                "over them with mx.vmap."
+            )
+        true = iter(sizes)
+        return self.data[tuple(slice(None) if dim == STATIC else slice(0, int(next(true))) for dim in self.dims)]
+
+    def __repr__(self) -> str:
+        return _show.text(self)
+
+    def _no_array(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(
+            f"{self!r} is no array: its rows have unequal sizes. Use mx.vmap(f)(xs) to compute with it, or "
+            "xs.to_padded(fill), xs.to_list(), xs.to_packed() to convert it."
+        )
+
+    __array__ = __jax_array__ = __neg__ = __abs__ = __invert__ = _no_array
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_array
+    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __lt__ = __le__ = __gt__ = __ge__ = _no_array
+
+
+def is_batch(value: Any) -> bool:
+    """Whether `value` is a `Ragged` of arrays (not one of `Ragged`)."""
+    return isinstance(value, Ragged) and not isinstance(value.data, Ragged)
+
+
+def padded_alike(batches: Sequence[Ragged]) -> list[Ragged]:
+    """`batches` with equal padded sizes in all ragged axes."""
+    flat = [b.data.shape[len(b._batch_shape) :] for b in batches]
+    for axis in range(len(flat[0])):
+        extents = {shape[axis] for shape in flat}
+        if batches[0].dims[axis] == STATIC and len(extents) > 1:
+            raise SpecError(f"rows: axis {axis} is not ragged ('_'), but its sizes are {sorted(extents)}.")
+    row = tuple(map(max, zip(*flat)))
+    return [dataclasses.replace(b, data=resize(b.data, (*b._batch_shape, *row))) for b in batches]

@@ -1,0 +1,91 @@
+"""Dimensions of a row written as text (`"n"`, `"n - 1"`, `"_"`), and array helpers that know NumPy, JAX and keys."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from maskax import _compat
+from maskax._errors import SpecError
+from maskax._shapes import names_in
+
+STATIC = "_"
+_DEFAULT = ("n", "m", "k", "l", "i", "j")
+
+
+def default_name(axis: int) -> str:
+    """The name of a ragged axis that has none: the same in every batch, so that batches go together."""
+    return _DEFAULT[axis] if axis < len(_DEFAULT) else f"n{axis}"
+
+
+def read(spec: str | Sequence[str | None] | None, rank: int, where: str) -> tuple[str, ...] | None:
+    """One dimension per axis from a shape string or a sequence of names; `None` if it is to be found out.
+
+    Axes that it does not mention are static.
+    """
+    if spec is None:
+        return None
+    entries = spec.strip().removeprefix("(").removesuffix(")").split(",") if isinstance(spec, str) else list(spec)
+    entries = [entry.strip() if entry else STATIC for entry in entries]
+    entries = [entry for entry in entries if entry and entry != "..."]
+    if len(entries) > rank:
+        raise SpecError(
+            f"{where} has {len(entries)} entries, {spec!r}, but the rows have {rank} axes: give one name per axis, "
+            "'_' for an axis that is not ragged."
+        )
+    return (*entries, *[STATIC] * (rank - len(entries)))
+
+
+_SCOPE = jax.export.SymbolicScope()
+
+
+@functools.cache
+def _parsed(dim: str) -> Any:
+    return jax.export.symbolic_shape(dim, scope=_SCOPE)[0]
+
+
+def variables(dims: Sequence[str]) -> tuple[str, ...]:
+    """The names in `dims`, each once."""
+    return tuple(dict.fromkeys(name for dim in dims if dim != STATIC for name in names_in(dim)))
+
+
+def linear(dim: str) -> bool:
+    """Whether `dim` is `a*n + b`: an array padded in it says how large `n` can get."""
+    return _compat.linear_parts(_parsed(dim)) is not None
+
+
+def substitute(dim: Any, expressions: Mapping[str, str]) -> str:
+    """The dimension `dim` with an expression for every variable, written out."""
+    of_variable = lambda name: _parsed(expressions[name])
+    return str(_compat.evaluate_dim(dim, of_variable, _compat.max_dim, _compat.min_dim))
+
+
+def evaluate(dim: str, sizes: Mapping[str, Any]) -> Any:
+    """The run-time value of `dim`, an integer array, at least 0."""
+    xp = numpy_of(*sizes.values())
+    return xp.maximum(_compat.evaluate_dim(_parsed(dim), sizes.__getitem__, xp.maximum, xp.minimum), 0)
+
+
+def numpy_of(*arrays: Any) -> Any:
+    """`numpy` for arrays on the host, else `jax.numpy`."""
+    return np if all(isinstance(x, np.ndarray | np.generic) for x in arrays) else jnp
+
+
+def is_key(array: Any) -> bool:
+    """Whether `array` holds typed PRNG keys."""
+    return jnp.issubdtype(array.dtype, jax.dtypes.prng_key)
+
+
+def resize(array: Any, shape: Sequence[int]) -> Any:
+    """`array` cut, or padded with zeros, at the end of every axis."""
+    array = array[tuple(slice(0, size) for size in shape)]
+    widths = [(0, size - old) for size, old in zip(shape, array.shape)]
+    if not any(after for _, after in widths):
+        return array
+    if is_key(array):
+        data = jnp.pad(jax.random.key_data(array), [*widths, (0, 0)])
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
+    return numpy_of(array).pad(array, widths)

@@ -1,0 +1,141 @@
+"""`ragged`: a batch from a list of rows."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import keystr, tree_flatten_with_path
+
+from maskax._errors import SpecError
+from maskax._ragged._batch import Ragged, padded_alike
+from maskax._ragged._checks import as_array
+from maskax._ragged._dims import STATIC, default_name, numpy_of, read, resize
+from maskax._shapes import names_in
+
+
+def ragged(rows: Sequence[Any], dims: Any = None, buckets: Any = None) -> Any:
+    """Stacks rows of unequal size.
+
+    Args:
+        rows: arrays of equal rank and dtype, or equal pytrees of arrays. Rows of NumPy arrays give a batch of NumPy
+            arrays. Rows that are `Ragged` themselves give a batch of batches.
+        dims: names for the axes of a row, as a shape string (`"h, w, _"`) or a sequence of names (`("m",)`); for
+            pytrees also a tree of such strings (`None`: nothing is ragged). Axes that are not mentioned are not ragged.
+            By default the first axis, and every other that differs between rows, is ragged; by position their names are
+            n, m, k, l, ...
+        buckets: rounds padded sizes up (`Buckets`), for all dimensions or as a dict by name. By default they are those
+            of the longest row.
+
+    Returns:
+        A `Ragged`; for pytrees a tree of them, in which what is not ragged (a label, say) is stacked to a plain array.
+
+    Raises:
+        SpecError: no rows; rows of different structure, rank or dtype; sizes that differ where they must not.
+
+    Example:
+        >>> import numpy as np, maskax as mx
+        >>> mx.ragged([np.zeros((3, 8), "f"), np.zeros((5, 8), "f"), np.zeros((2, 8), "f")])
+        Ragged(f32[3, n<=5, 8], n=[3, 5, 2])
+        >>> mx.ragged([{"x": np.arange(2), "y": 0.5}, {"x": np.arange(4), "y": 1.5}])
+        {'x': Ragged(i64[2, n<=4], n=[2, 4]), 'y': array([0.5, 1.5])}
+    """
+    rows = [_row(row) for row in rows]
+    if not rows:
+        raise SpecError("rows: at least one is needed; Ragged.from_padded makes a batch of none.")
+    if isinstance(rows[0], Ragged) and all(isinstance(row, Ragged) and row.dims == rows[0].dims for row in rows):
+        rows = padded_alike(rows)
+    paths, tree = tree_flatten_with_path(rows[0])
+    for i, row in enumerate(rows):
+        if jax.tree.structure(row) != tree:
+            raise SpecError(f"rows[{i}] has another structure than rows[0]:\n  {jax.tree.structure(row)}\n  {tree}")
+    where = [keystr(path) for path, _ in paths]
+    columns = [[as_array(leaf) for leaf in column] for column in zip(*map(jax.tree.leaves, rows))]
+    specs = _specs(dims, tree, rows[0])
+    axes = [_axes(column, spec, name) for column, spec, name in zip(columns, specs, where)]
+    sizes = _sizes(columns, axes, where)
+    extents = {name: _extent(values, name, buckets) for name, values in sizes.items()}
+    batches = [_stack(column, dims, sizes, extents) for column, dims in zip(columns, axes)]
+    return jax.tree.unflatten(tree, batches)
+
+
+def _row(row: Any) -> Any:
+    """A list or tuple of Python numbers is a row, not a pytree of scalars."""
+    if isinstance(row, list | tuple) and all(
+        isinstance(leaf, bool | int | float | complex) for leaf in jax.tree.leaves(row)
+    ):
+        return np.asarray(row)
+    return row
+
+
+def _specs(dims: Any, tree: Any, row: Any) -> list[Any]:
+    """What `dims` says of each leaf: a string, names, `""` for nothing ragged, or `None` for the default."""
+    is_names = isinstance(dims, tuple | list) and all(d is None or isinstance(d, str) for d in dims)
+    if dims is None or isinstance(dims, str) or is_names:
+        return [dims] * tree.num_leaves
+    is_spec = lambda spec: spec is None or isinstance(spec, str)
+    flat, structure = jax.tree.flatten(dims, is_leaf=is_spec)
+    try:
+        numbers = jax.tree.broadcast(jax.tree.unflatten(structure, range(len(flat))), row)
+    except (ValueError, TypeError, KeyError):
+        raise SpecError(f"dims does not have the structure of a row.\n  dims: {dims!r}\n  row: {tree}") from None
+    return [flat[number] or "" for number in jax.tree.leaves(numbers)]
+
+
+def _axes(column: Sequence[Any], spec: Any, where: str) -> tuple[str, ...]:
+    """The dimension of each axis of one leaf."""
+    rank, dtype = column[0].ndim, column[0].dtype
+    for i, array in enumerate(column):
+        if array.ndim != rank or array.dtype != dtype:
+            raise SpecError(
+                f"rows[{i}]{where} is {array.dtype}{array.shape}, but rows[0]{where} is {dtype}{column[0].shape}: rows "
+                "must have equal ranks and dtypes."
+            )
+    differs = [len({array.shape[axis] for array in column}) > 1 for axis in range(rank)]
+    if spec is None:
+        return tuple(default_name(a) if a == 0 or d else STATIC for a, d in enumerate(differs))
+    axes = read(spec, rank, f"dims{where}") if rank else ()
+    assert axes is not None
+    for axis, dim in enumerate(axes):
+        if dim != STATIC and names_in(dim) != [dim]:
+            raise SpecError(
+                f"dims{where}: {dim!r} is no name; rows have names such as 'n', and '_' where nothing is ragged."
+            )
+        if dim == STATIC and differs[axis]:
+            a, b = sorted({array.shape[axis] for array in column})[:2]
+            raise SpecError(f"dims{where}: axis {axis} is '_', not ragged, but rows have sizes {a} and {b}: name it.")
+    return axes
+
+
+def _sizes(columns: Sequence[Any], axes: Sequence[tuple[str, ...]], where: Sequence[str]) -> dict[str, np.ndarray]:
+    """The size of each name in each row; leaves must agree."""
+    sizes: dict[str, np.ndarray] = {}
+    first: dict[str, str] = {}
+    for column, dims, path in zip(columns, axes, where):
+        for axis, name in enumerate(dims):
+            if name == STATIC:
+                continue
+            new = np.asarray([array.shape[axis] for array in column], np.int32)
+            old = sizes.setdefault(name, new)
+            place = first.setdefault(name, f"axis {axis} of {path or 'the array'}")
+            if len(wrong := np.flatnonzero(old != new)):
+                raise SpecError(
+                    f"rows[{wrong[0]}]: {name!r} is {old[wrong[0]]} by {place}, but {new[wrong[0]]} by axis {axis} of "
+                    f"{path or 'the array'}. Name them apart, or '_' what is not ragged, with dims=."
+                )
+    return sizes
+
+
+def _extent(sizes: np.ndarray, name: str, buckets: Any) -> int:
+    longest = int(sizes.max())
+    rounding = buckets.get(name) if isinstance(buckets, dict) else buckets
+    return longest if rounding is None else int(rounding.round(longest))
+
+
+def _stack(column: Sequence[Any], dims: tuple[str, ...], sizes: dict[str, np.ndarray], extents: dict[str, int]) -> Any:
+    shape = tuple(extents[dim] if dim in extents else size for dim, size in zip(dims, column[0].shape))
+    xp = numpy_of(*column)
+    data = xp.stack([resize(array, shape) for array in column])
+    own = {dim: sizes[dim] if xp is np else jnp.asarray(sizes[dim]) for dim in dims if dim != STATIC}
+    return Ragged(data, own, dims) if own else data

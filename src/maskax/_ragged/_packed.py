@@ -1,0 +1,79 @@
+"""Rows laid end to end, and back."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maskax import _compat
+from maskax._errors import SizeError, SpecError
+from maskax._ragged._dims import numpy_of
+
+
+class Packed(NamedTuple):
+    """Rows laid end to end, as grain and the packed-attention kernels have them.
+
+    Attributes:
+        values: `(total, ...)`, 0 where no row is.
+        segment_ids: `(total,)` integers: 1 for the first row, 2 for the second, 0 where no row is.
+        positions: `(total,)` integers: the place within the row, from 0.
+    """
+
+    values: Any
+    segment_ids: Any
+    positions: Any
+
+
+def pack(data: Any, lengths: Any, size: int | None) -> Packed:
+    """`(rows, n, ...)` and `(rows,)` to packed values."""
+    xp = numpy_of(data, lengths)
+    ends = xp.cumsum(lengths)
+    total = ends[-1] if len(lengths) else 0
+    if size is None:
+        if not _compat.is_concrete(total):
+            raise SpecError(
+                "to_packed: the number of values is not known under jit; give it room: to_packed(size=...)."
+            )
+        size = int(total)
+    elif _compat.is_concrete(total) and total > size:
+        raise SizeError(f"to_packed: size={size} is too small for {total} values.")
+    place = xp.arange(size)
+    row = xp.searchsorted(ends, place, side="right").astype(np.int32)
+    real = place < total
+    row = xp.where(real, row, 0)
+    position = xp.where(real, place - (ends - lengths)[row], 0).astype(np.int32) if len(lengths) else place * 0
+    values = data[row, position] if data.size else xp.zeros((size, *data.shape[2:]), data.dtype)
+    keep = real.reshape(-1, *[1] * (values.ndim - 1))
+    return Packed(
+        xp.where(keep, values, xp.zeros((), data.dtype)), xp.where(real, row + 1, 0).astype(np.int32), position
+    )
+
+
+def unpack(values: Any, lengths: Any, segment_ids: Any, rows: int | None, size: int | None) -> tuple[Any, Any]:
+    """Packed values to `(rows, n, ...)` and `(rows,)`."""
+    if (lengths is None) == (segment_ids is None):
+        raise SpecError("from_packed: give either lengths or segment_ids.")
+    if segment_ids is not None:
+        ids = segment_ids if hasattr(segment_ids, "dtype") else np.asarray(segment_ids)
+        xp = numpy_of(values, ids)
+        count = int(_known(ids, "rows", "the number of rows").max(initial=0)) if rows is None else rows
+        belongs = ids[None] == xp.arange(1, count + 1)[:, None]
+        lengths = belongs.sum(axis=1)
+        starts = belongs.argmax(axis=1)
+    else:
+        lengths = lengths if hasattr(lengths, "dtype") else np.asarray(lengths, int)
+        xp = numpy_of(values, lengths)
+        starts = xp.cumsum(lengths) - lengths
+        if _compat.is_concrete(lengths) and (total := int(np.sum(lengths))) > len(values):
+            raise SizeError(f"from_packed: lengths add up to {total}, but there are {len(values)} values.")
+    if size is None:
+        size = int(_known(lengths, "size", "the longest row").max(initial=0))
+    index = starts[:, None] + xp.arange(size)
+    if not len(values):
+        return xp.zeros((*index.shape, *values.shape[1:]), values.dtype), lengths
+    return values[xp.minimum(index, len(values) - 1)], lengths
+
+
+def _known(array: Any, argument: str, what: str) -> np.ndarray:
+    if not _compat.is_concrete(array):
+        raise SpecError(f"from_packed: {what} is not known under jit; give {argument}=...")
+    return np.asarray(array)
