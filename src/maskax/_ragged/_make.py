@@ -134,7 +134,7 @@ def _extent(sizes: np.ndarray, name: str, buckets: Any) -> int:
 
 
 def _stack(column: Sequence[Any], dims: tuple[str, ...], sizes: dict[str, np.ndarray], extents: dict[str, int]) -> Any:
-    shape = tuple(extents[dim] if dim in extents else size for dim, size in zip(dims, column[0].shape))
+    shape = tuple(size if dim == STATIC else extents[dim] for dim, size in zip(dims, column[0].shape))
     xp = numpy_of(*column)
     data = xp.stack([resize(array, shape) for array in column])
     own = {dim: sizes[dim] if xp is np else jnp.asarray(sizes[dim]) for dim in dims if dim != STATIC}
