@@ -2,6 +2,10 @@
 
 from maskax import optim as optim
 from maskax import tree as tree
+from maskax._averages import Mean as Mean
+from maskax._averages import Moments as Moments
+from maskax._averages import mean as mean
+from maskax._averages import moments as moments
 from maskax._errors import MaskaxError as MaskaxError
 from maskax._errors import MissingRuleError as MissingRuleError
 from maskax._errors import ShapeError as ShapeError
