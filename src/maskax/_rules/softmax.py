@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from maskax._interpret import Context
@@ -109,7 +110,8 @@ def sub(ctx: Context, x: Operand, y: Operand, **_: Any) -> Padded:
         case Peak(of, filled, axes, dims, data) if of is x.value and jnp.ndim(data) == len(x.shape):
             # The peak of nothing is -inf; 0 instead, where there is nothing, keeps `-inf - peak` from being nan.
             floor = jnp.where(_occupied(ctx, dims), -jnp.inf, 0).astype(data.dtype)
-            return Padded(out, note=Shifted(axes, dims, filled - jnp.maximum(data, floor)))
+            floor = jnp.broadcast_to(floor, data.shape)
+            return Padded(out, note=Shifted(axes, dims, filled - jax.lax.max(data, floor)))
     return Padded(out)
 
 
