@@ -168,7 +168,7 @@ def test_a_batch_that_is_not_mapped_arrives_whole():
 
 def test_batch_statistics_over_all_true_positions():
     def normalise(x):
-        count = jax.lax.psum(jnp.float32(x.shape[0]), "rows")
+        count = jax.lax.psum(x.shape[0], "rows")
         mean = jax.lax.psum(x.sum(0), "rows") / count
         var = jax.lax.psum(((x - mean) ** 2).sum(0), "rows") / count
         return (x - mean) / jnp.sqrt(var)

@@ -18,6 +18,7 @@ from jax._src import checkify, core, source_info_util
 from jax._src.custom_derivatives import SymbolicZero
 from jax._src.export import shape_poly
 from jax._src.interpreters import batching, mlir
+from jax._src.lax import parallel
 
 # Our own frames are not the user's: errors and profiles name the line in the masked function.
 source_info_util.register_exclusion(os.path.dirname(__file__))
@@ -282,3 +283,16 @@ def _discharge(*args: Any, low: Any, high: Any, message: str) -> Any:
 
 
 checkify.error_checks[_size_check_p] = _discharge
+
+
+# --- sums over rows ----------------------------------------------------------------------------------------------
+
+# `psum` multiplies what is no tracer by the number of rows: right for a number, wrong for the size of a row.
+_psum = parallel._psum
+
+
+def _psum_of_sizes(x: Any, *args: Any, **kwargs: Any) -> Any:
+    return _psum(jax.tree.map(lambda v: jnp.asarray(v) if jax.export.is_symbolic_dim(v) else v, x), *args, **kwargs)
+
+
+parallel._psum = _psum_of_sizes
