@@ -175,6 +175,9 @@ def _apply(eqn: Any, values: list[Padded], sizes: Sizes) -> Sequence[Any]:
         with jax.ensure_compile_time_eval():
             out = _compat.bind(eqn, [value.pad for value in values])
         out = _constant(np.asarray(out)[()])
+    elif _is_index(eqn, values):
+        with jax.ensure_compile_time_eval():
+            out = _compat.bind(eqn, [value.data for value in values])
     else:
         out = _compat.bind(eqn, [value.data for value in values])
     return out if eqn.primitive.multiple_results else [out]
@@ -185,6 +188,15 @@ def _is_constant(eqn: Any, values: Sequence[Padded]) -> bool:
     scalars = all(getattr(atom.aval, "shape", None) == () for atom in [*eqn.invars, *eqn.outvars])
     numbers = scalars and values and all(value.pad is not None for value in values)
     return bool(numbers) and not eqn.primitive.multiple_results and isinstance(eqn.outvars[0].aval.dtype, np.dtype)
+
+
+def _is_index(eqn: Any, values: Sequence[Padded]) -> bool:
+    """Whether an equation computes where a slice starts from numbers that the program writes down."""
+    if eqn.primitive.name not in ("broadcast_in_dim", "concatenate", "stack"):
+        return False
+    aval = eqn.outvars[0].aval
+    few = aval.ndim == 1 and aval.size <= 8 and jnp.issubdtype(aval.dtype, jnp.integer)
+    return few and all(_compat.is_concrete(value.data) for value in values)
 
 
 def _reduces(eqn: Any, sizes: Sizes) -> bool:

@@ -9,12 +9,15 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.lax import GatherScatterMode
 
+from maskax import _compat
 from maskax._interpret import Context
-from maskax._operand import Operand, select
+from maskax._operand import Operand, Padded, select
 from maskax._registry import rule
 from maskax._rules.reduce import highest, lowest
+from maskax._rules.shape import cut
 from maskax._shapes import Dim
 
 
@@ -54,6 +57,12 @@ def gather(
 ) -> Any:
     """`f32[n, d], i32[k, 1] -> f32[k, d]`."""
     axes = dimension_numbers.start_index_map
+    if _is_slice(ctx, x, indices, dimension_numbers, slice_sizes, mode):
+        data = x.data
+        for axis, start in zip(axes, np.asarray(indices.data).tolist()):
+            data = cut(ctx, data, axis, start, slice_sizes[axis])
+        data = jax.lax.squeeze(data, dimension_numbers.collapsed_slice_dims)
+        return ctx.clean(data) if ctx.is_ragged(*[slice_sizes[a] for a in axes]) else Padded(data, pad=x.pad)
     index = _wide(indices.fill(0, range(len(indices.shape) - 1)))
     window = ctx.padded(slice_sizes)
     if not _concerns(ctx, x, slice_sizes, axes):
@@ -72,6 +81,17 @@ def gather(
         mode = GatherScatterMode.CLIP
     out = ctx.bind(_room(ctx, x, slice_sizes), index, slice_sizes=window, mode=mode)
     return ctx.clean(out if missing is None else select(~missing, out, 0))
+
+
+def _is_slice(ctx: Context, x: Operand, indices: Operand, numbers: Any, window: Sequence[Dim], mode: Any) -> bool:
+    """Whether a gather is what JAX makes of `x[1:]`: one window, as long as a size says, from places written down."""
+    return (
+        GatherScatterMode.from_any(mode) != GatherScatterMode.FILL_OR_DROP
+        and indices.shape == (len(numbers.start_index_map),)
+        and numbers.offset_dims == tuple(range(len(x.shape) - len(numbers.collapsed_slice_dims)))
+        and _compat.is_concrete(indices.data)
+        and all(ctx.is_ragged(window[a]) or not ctx.is_ragged(x.shape[a]) for a in numbers.start_index_map)
+    )
 
 
 def _vector(values: Sequence[Any], dtype: Any) -> Any:
