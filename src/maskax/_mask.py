@@ -5,7 +5,7 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -93,55 +93,60 @@ def mask(
     @functools.wraps(fun)
     def masked(args: Sequence[Any], sizes: Mapping[str, Any]) -> Any:
         arguments, tree = match(args, in_shapes)
-        run = Run(fun, arguments, tree, sizes, out_shape=out_shape, constraints=constraints, fill=fill)
+        out = run(fun, arguments, tree, sizes, out_shape=out_shape, constraints=constraints, fill=fill)
         if out_shape is not None:
-            return run.outputs
-        return run.outputs, jax.tree.unflatten(run.tree, [_logical_shape(aval, run.sizes) for aval in run.avals])
+            return out.outputs
+        return out.outputs, jax.tree.unflatten(out.tree, [_logical_shape(aval, out.sizes) for aval in out.avals])
 
     return masked
 
 
-class Run:
-    """One call of a masked function.
+class Outcome(NamedTuple):
+    """What a masked function gave.
 
     Attributes:
         outputs: the padded results.
         avals: their abstract values, flat: their logical shapes as dimensions.
         tree: their tree.
         sizes: what the dimension variables are.
-        scope: where their names live.
     """
 
-    def __init__(
-        self,
-        fun: Callable[..., Any],
-        arguments: Sequence[Argument],
-        tree: Any,
-        sizes: Mapping[str, Any],
-        *,
-        out_shape: Any = None,
-        constraints: Sequence[str] = (),
-        fill: Any = 0,
-    ) -> None:
-        self.scope = scope = Scope()
-        scope.constrain(constraints)
-        for argument in arguments:
-            argument.parse(scope)
-        limits = solve_limits([(a.where, a.dims, a.value.shape) for a in arguments if a.is_array], scope)
-        # What JAX knows of a size's range decides comparisons such as that with the length of a table of positions.
-        # Never below 2: a dimension that can only be 1 would broadcast.
-        _compat.add_constraints(scope.symbolic, [f"{n} <= {_compat.max_dim(limits[n], 2)}" for n in limits])
-        self.sizes = Sizes(limits, check_sizes(sizes, limits, scope, arguments), scope)
-        check_constraints(constraints, self.sizes)
+    outputs: Any
+    avals: Sequence[Any]
+    tree: Any
+    sizes: Sizes
 
-        program, consts, self.tree = _trace(fun, arguments, tree, scope)
-        self.avals = [var.aval for var in program.outvars]
-        if out_shape is not None:
-            _check_out_shape(out_shape, self.avals, self.tree, scope)
-        with scope.entered():
-            values = interpret(program, consts, [a.clean(self.sizes) for a in arguments if a.is_array], self.sizes)
-            results = [_finish(value, aval, self.sizes, fill) for value, aval in zip(values, self.avals)]
-        self.outputs = jax.tree.unflatten(self.tree, results)
+
+def run(
+    fun: Callable[..., Any],
+    arguments: Sequence[Argument],
+    tree: Any,
+    sizes: Mapping[str, Any],
+    *,
+    out_shape: Any = None,
+    constraints: Sequence[str] = (),
+    fill: Any = 0,
+) -> Outcome:
+    """Traces `fun` at symbolic sizes and runs it on padded arguments, which are the leaves of `tree`."""
+    scope = Scope()
+    scope.constrain(constraints)
+    for argument in arguments:
+        argument.parse(scope)
+    limits = solve_limits([(a.where, a.dims, a.value.shape) for a in arguments if a.is_array], scope)
+    # What JAX knows of a size's range decides comparisons such as that with the length of a table of positions.
+    # Never below 2: a dimension that can only be 1 would broadcast.
+    _compat.add_constraints(scope.symbolic, [f"{n} <= {_compat.max_dim(limits[n], 2)}" for n in limits])
+    frame = Sizes(limits, check_sizes(sizes, limits, scope, arguments), scope)
+    check_constraints(constraints, frame)
+
+    program, consts, out_tree = _trace(fun, arguments, tree, scope)
+    avals = [var.aval for var in program.outvars]
+    if out_shape is not None:
+        _check_out_shape(out_shape, avals, out_tree, scope)
+    with scope.entered():
+        values = interpret(program, consts, [a.clean(frame) for a in arguments if a.is_array], frame)
+        results = [_finish(value, aval, frame, fill) for value, aval in zip(values, avals)]
+    return Outcome(jax.tree.unflatten(out_tree, results), avals, out_tree, frame)
 
 
 def shapecheck(in_shapes: Any, out_shape: Any, fun: Callable[..., Any] | None = None) -> Any:

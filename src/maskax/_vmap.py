@@ -13,9 +13,10 @@ from jax.tree_util import keystr, tree_flatten_with_path
 from maskax import _compat
 from maskax._arguments import Argument, within
 from maskax._errors import SizeError, SpecError, UnmaskableError
-from maskax._mask import Run
+from maskax._mask import run
 from maskax._ragged import Ragged, is_batch
 from maskax._ragged._dims import STATIC, evaluate, linear, substitute, variables
+from maskax._shapes import Sizes
 
 
 def vmap(
@@ -91,9 +92,9 @@ def vmap(
 
             specs = {i: names.spec(batch) for i, batch in batches.items()}
             arguments = [Argument(where[i], specs.get(i), data[i]) for i in axes]
-            run = Run(of_row, arguments, jax.tree.structure(tuple(axes)), variables, constraints=constraints)
-            flat = zip(jax.tree.leaves(run.outputs), run.avals)
-            results = jax.tree.unflatten(run.tree, [names.result(out, aval, run, sizes) for out, aval in flat])
+            out = run(of_row, arguments, jax.tree.structure(tuple(axes)), variables, constraints=constraints)
+            flat = zip(jax.tree.leaves(out.outputs), out.avals)
+            results = jax.tree.unflatten(out.tree, [names.result(x, aval.shape, out.sizes, sizes) for x, aval in flat])
             _check_out_axes(out_axes, results)
             return results
 
@@ -136,20 +137,21 @@ class _Names:
         """The shape string of a row."""
         return ", ".join(self._alias.get(dim, dim) for dim in batch.dims)
 
-    def result(self, out: Any, aval: Any, run: Run, sizes: Mapping[str, Any]) -> Any:
+    def result(self, array: Any, shape: Sequence[Any], run_time: Sizes, sizes: Mapping[str, Any]) -> Any:
         """One result: a `Ragged` if its shape depends on a size."""
-        dims = tuple(self._text(dim, aval, run) if run.sizes.is_ragged(dim) else STATIC for dim in aval.shape)
+        dims = tuple(self._text(dim, shape, run_time) if run_time.is_ragged(dim) else STATIC for dim in shape)
         names = variables(dims)
-        return Ragged(out, {name: sizes[name] for name in names}, dims) if names else out
+        return Ragged(array, {name: sizes[name] for name in names}, dims) if names else array
 
-    def _text(self, dim: Any, aval: Any, run: Run) -> str:
+    def _text(self, dim: Any, shape: Sequence[Any], run_time: Sizes) -> str:
         """A dimension of a result in the names of the batches."""
+        scope = run_time.scope
         own = {alias: dim for dim, alias in self._alias.items()}
-        expressions = {run.scope.local(name): own.get(name, name) for name in self.variables}
+        expressions = {scope.local(name): own.get(name, name) for name in self.variables}
         if unknown := sorted(_compat.variables(dim) - expressions.keys()):
             raise UnmaskableError(
-                f"A result has the shape {run.scope.show(aval.shape)}, in which {unknown[0]!r} is a size of an "
-                "enclosing map: rows of rows have no such shape. Return them before they are merged."
+                f"A result has the shape {scope.show(tuple(shape))}, in which {unknown[0]!r} is a size of an enclosing "
+                "map: rows of rows have no such shape. Return them before they are merged."
             )
         return substitute(dim, expressions)
 
