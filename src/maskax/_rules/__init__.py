@@ -6,6 +6,7 @@ from maskax._rules import (
     derivatives,
     elementwise,
     index,
+    linalg,
     random,
     reduce,
     reshape,
@@ -13,6 +14,7 @@ from maskax._rules import (
     shape,
     softmax,
     sort,
+    spectrum,
     while_loop,
     window,
 )
@@ -23,6 +25,7 @@ __all__ = [
     "derivatives",
     "elementwise",
     "index",
+    "linalg",
     "random",
     "reduce",
     "reshape",
@@ -30,6 +33,7 @@ __all__ = [
     "shape",
     "softmax",
     "sort",
+    "spectrum",
     "while_loop",
     "window",
 ]

@@ -14,6 +14,7 @@ from maskax import _compat
 from maskax._interpret import Context, interpret
 from maskax._operand import Operand, Padded, select
 from maskax._registry import rule
+from maskax._rules import linalg
 from maskax._rules.control import arrays, spread
 
 
@@ -22,6 +23,8 @@ def custom_jvp_call(
     ctx: Context, *operands: Operand, call_jaxpr: Any, num_consts: int, symbolic_zeros: bool, **_: Any
 ) -> list[Any]:
     """`jax.custom_jvp`: keeps the user's rule, `symbolic_zeros` included."""
+    if linalg.is_det(ctx.eqn) and ctx.is_ragged(*operands[0].shape):
+        return [linalg.det(ctx, *operands)]
     size_values, restore = spread(ctx.sizes)
     skip = len(size_values)
 
