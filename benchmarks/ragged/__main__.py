@@ -1,0 +1,50 @@
+"""Runs the contest and prints its tables; see the package's docstring."""
+
+import argparse
+import os
+from collections.abc import Callable
+
+import benchmarks.ragged as package
+from benchmarks.ragged import contest, data, peers
+from benchmarks.ragged.contestants import Contestant
+from benchmarks.ragged.programs import Program, programs
+
+BUCKETS = 8
+MEASURED = 3  # lengths for which one compile per length is measured
+
+
+def available() -> list[Callable[[Program], list[Contestant]]]:
+    """The peers that are installed."""
+    found = []
+    for name, peer in {"flax": peers.in_flax, "torch": peers.in_torch}.items():
+        try:
+            __import__(name)
+            found.append(peer)
+        except ImportError:
+            print(f"{name}: not installed (pip install 'maskax[bench]')")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=package.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [program.name for program in programs()]
+    parser.add_argument("--quick", action="store_true", help="a quarter of the rows, less of everything")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--programs", nargs="*", choices=names, default=names)
+    parser.add_argument("--lengths", nargs="*", choices=data.LENGTHS)
+    args = parser.parse_args()
+    rounds = args.rounds or (5 if args.quick else 10)
+    kinds = args.lengths or (["skewed", "equal"] if args.quick else data.LENGTHS)
+    others = available()
+    for program in programs(args.quick):
+        if program.name in args.programs:
+            sizes = data.buckets(program, BUCKETS // 2 if args.quick else BUCKETS)
+            print(f"\n{program.name}: {program.rows} rows, buckets {sizes}")
+            for kind in kinds:
+                rows = data.make(program, kind)
+                contest.show(program, kind, rows, contest.hold(program, rows, sizes, others, rounds, MEASURED))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's idle threads must not take XLA's cores
+    main()
