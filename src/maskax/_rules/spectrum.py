@@ -20,7 +20,7 @@ def _outside(magnitudes: Any, count: int) -> Any:
     """`f32[..., m, n] -> f32[..., 1, count]`: distinct numbers, all at least twice as large as any eigenvalue."""
     largest = jnp.maximum(*[jnp.max(jnp.sum(magnitudes, axis), -1, initial=0) for axis in (-1, -2)])[..., None, None]
     scale = jax.lax.stop_gradient(jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1))
-    return scale * (2 + jnp.arange(count, dtype=magnitudes.dtype) / max(count, 1))
+    return scale * (2 + jnp.arange(count, dtype=magnitudes.dtype) / (count + 1))
 
 
 @rule("eigh", guarded=True)
