@@ -1,6 +1,7 @@
 """Masking rules, a file per family. Importing this package registers them all."""
 
 from maskax._rules import (
+    callback,
     contract,
     control,
     derivatives,
@@ -21,6 +22,7 @@ from maskax._rules import (
 )
 
 __all__ = [
+    "callback",
     "contract",
     "control",
     "derivatives",
