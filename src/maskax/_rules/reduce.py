@@ -77,7 +77,7 @@ def reduce_max(ctx: Context, x: Operand, *, axes: tuple[int, ...], **_: Any) -> 
     """`f32[n, d] -> f32[d]`."""
     filled = x.fill(lowest(x.dtype), axes)
     out = ctx.bind(filled)
-    return softmax.peak(x, filled, axes, _finite(ctx, x, axes, out), out)
+    return softmax.peak(ctx, x, filled, axes, _finite(ctx, x, axes, out), out)
 
 
 @rule("reduce_prod")

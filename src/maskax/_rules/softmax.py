@@ -23,7 +23,10 @@ from maskax._shapes import Dim
 
 @dataclasses.dataclass(frozen=True)
 class Peak:
-    """The greatest element of `of` along `axes`, which was found in `filled`: `of` with -inf in their padding."""
+    """The greatest element of `of` along `axes`, which was found in `filled`: `of` with -inf in their padding.
+
+    `data` is the peak, 0 where there are no elements.
+    """
 
     of: Padded
     filled: Any
@@ -58,11 +61,16 @@ class Total:
     data: Any
 
 
-def peak(x: Operand, filled: Any, axes: Sequence[int], out: Any, data: Any) -> Padded:
+def peak(ctx: Context, x: Operand, filled: Any, axes: Sequence[int], out: Any, data: Any) -> Padded:
     """The result `out` of `reduce_max`, which is `data` but for its padding: there too a peak must be one."""
-    ragged = any(axis in x.ragged for axis in axes) and jnp.issubdtype(x.dtype, jnp.floating)
-    note = Peak(x.value, filled, tuple(axes), tuple(x.shape[a] for a in axes), data)
-    return Padded(out, note=note if ragged else None)
+    if not any(axis in x.ragged for axis in axes) or not jnp.issubdtype(x.dtype, jnp.floating):
+        return Padded(out)
+    dims = tuple(x.shape[axis] for axis in axes)
+    # The peak of nothing is -inf; 0 instead, where there is nothing, keeps `-inf - peak` from being nan. Here, before
+    # the reduced axes come back: between those and the subtraction it would stop fusion.
+    occupied = jnp.all(jnp.stack([ctx.true(dim) > 0 for dim in dims if ctx.is_ragged(dim)]))
+    floor = jnp.broadcast_to(jnp.where(occupied, -jnp.inf, 0).astype(data.dtype), data.shape)
+    return Padded(out, note=Peak(x.value, filled, tuple(axes), dims, jax.lax.max(data, floor)))
 
 
 def total(x: Operand, axes: Sequence[int], out: Any) -> Padded:
@@ -108,10 +116,7 @@ def sub(ctx: Context, x: Operand, y: Operand, **_: Any) -> Padded:
     out = ctx.bind(*ctx.broadcast([x, y]))
     match y.value.note:
         case Peak(of, filled, axes, dims, data) if of is x.value and jnp.ndim(data) == len(x.shape):
-            # The peak of nothing is -inf; 0 instead, where there is nothing, keeps `-inf - peak` from being nan.
-            floor = jnp.where(_occupied(ctx, dims), -jnp.inf, 0).astype(data.dtype)
-            floor = jnp.broadcast_to(floor, data.shape)
-            return Padded(out, note=Shifted(axes, dims, filled - jax.lax.max(data, floor)))
+            return Padded(out, note=Shifted(axes, dims, filled - data))
     return Padded(out)
 
 
@@ -131,7 +136,3 @@ def denominator(y: Operand, shape: Sequence[Dim]) -> Any:
         ):
             return jnp.maximum(data, 0.5)  # strictly below 1: at a tie half of the gradient would be lost
     return None
-
-
-def _occupied(ctx: Context, dims: Sequence[Dim]) -> Any:
-    return jnp.all(jnp.stack([ctx.true(dim) > 0 for dim in dims if ctx.is_ragged(dim)]))
