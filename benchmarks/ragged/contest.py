@@ -60,32 +60,31 @@ def hold(
     lengths = data.some_lengths(rows, measured)
     limits = contestants.limits(program, rows, sizes) if rounds else []
     alone = contestants.per_length(program, rows, lengths)
-    entrants = [*contestants.masked(program, rows, sizes), *(found for peer in peers for found in peer(program)), alone]
+    entrants = [*contestants.masked(program, rows, sizes), *(found for peer in peers for found in peer(program))]
+    entrants += [alone] if len(np.unique(rows.lengths)) > 1 else []
     outcomes = {c.name: Outcome(c.name) for c in [*limits, *entrants]}
-    for contestant in [*limits, alone]:
+    for contestant in [*limits, *entrants]:
         warm_up(contestant, rows, outcomes[contestant.name])
+    running = [c for c in [*limits, *entrants] if not outcomes[c.name].failure]
     weighted = only(rows, lengths)
     expected = alone.results(weighted)
-    for contestant in entrants[:-1]:
-        try:
-            warm_up(contestant, rows, outcomes[contestant.name])
-            outcomes[contestant.name].error = error(contestant.results(weighted), expected)
-        except (NotImplementedError, RuntimeError) as reason:  # what torch's nested tensors lack
-            outcomes[contestant.name].failure = str(reason).split("\n")[0][:60]
-    if rounds:
-        running = [c for c in [*limits, *entrants] if not outcomes[c.name].failure]
-        for mode in MODES:
-            compete(mode, running, [limit.name for limit in limits], rows, rounds, outcomes)
+    for contestant in running[len(limits) :]:
+        outcomes[contestant.name].error = error(contestant.results(weighted), expected)
+    for mode in MODES if rounds else ():
+        compete(mode, running, [limit.name for limit in limits], rows, rounds, outcomes)
     return list(outcomes.values())
 
 
 def warm_up(contestant: Contestant, rows: Data, outcome: Outcome) -> None:
     """Calls everything once: what is compiled is compiled here."""
     before = len(contestants.compilations)
-    with warnings.catch_warnings(action="ignore"):  # torch: nested tensors are a prototype
-        prepared = contestant.prepared(rows)
-        for mode in MODES:
-            outcome.seconds[mode] = contestant.run(mode, prepared)[1]
+    try:
+        with warnings.catch_warnings(action="ignore"):  # torch: nested tensors are a prototype
+            prepared = contestant.prepared(rows)
+            for mode in MODES:
+                outcome.seconds[mode] = contestant.run(mode, prepared)[1]
+    except (NotImplementedError, RuntimeError) as reason:  # what torch's nested tensors lack
+        outcome.failure = str(reason).split("\n")[0][:60]
     outcome.compilations = (len(contestants.compilations) - before) * contestant.copies
 
 
@@ -138,5 +137,6 @@ def show(program: Program, kind: str, rows: Data, outcomes: Sequence[Outcome]) -
         error = f"{outcome.error:8.0e}" if outcome.error else " " * 8
         compiled = f"{outcome.compilations:8.0f} {sum(outcome.seconds.values()):8.1f}" if outcome.compilations else ""
         print(f"{outcome.name:41s}{ratios}{error} {compiled}{' WRONG' if outcome.error > WRONG else ''}")
-    counted = " ".join(f"{outcomes[-1].counted[mode]:8.0f}" for mode in MODES)
-    print(f"{'  its compilations counted, for one pass':41s}{counted}", flush=True)
+    if outcomes[-1].name == contestants.PER_LENGTH:
+        counted = " ".join(f"{outcomes[-1].counted[mode]:8.0f}" for mode in MODES)
+        print(f"{'  its compilations counted, for one pass':41s}{counted}", flush=True)

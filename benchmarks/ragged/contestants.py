@@ -15,6 +15,7 @@ from benchmarks.ragged.programs import Program
 import maskax as mx
 
 MODES = ("forward", "gradient")
+PER_LENGTH = "one compile per length"
 
 compilations: list[str] = []  # of contestants' functions, by name; what JAX compiles beside them is not counted
 jax.monitoring.register_event_duration_secs_listener(
@@ -99,7 +100,7 @@ def limits(program: Program, rows: Data, sizes: Sequence[int]) -> list[Contestan
 def per_length(program: Program, rows: Data, lengths: np.ndarray) -> Contestant:
     """Rows of equal length together; only of these lengths."""
     share = batches.work(program, rows.lengths[np.isin(rows.lengths, lengths)]) / batches.work(program, rows.lengths)
-    found = unmasked("one compile per length", program, lambda data: batches.by_length(data, lengths))
+    found = unmasked(PER_LENGTH, program, lambda data: batches.by_length(data, lengths))
     return dataclasses.replace(found, scale=1 / share, copies=len(np.unique(rows.lengths)) / len(lengths))
 
 

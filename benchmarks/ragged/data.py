@@ -106,6 +106,14 @@ def some_lengths(data: Data, count: int) -> np.ndarray:
 
 
 def buckets(program: Program, count: int) -> list[int]:
-    """Bucket sizes that share the rows of skewed lengths out evenly."""
-    lengths = make(program, "skewed").lengths
-    return np.unique(np.quantile(lengths, np.arange(1, count + 1) / count, method="higher")).tolist()
+    """The bucket sizes of least padded work for skewed lengths."""
+    lengths, counts = np.unique(make(program, "skewed").lengths, return_counts=True)
+    before = np.concatenate([[0], np.cumsum(counts)])
+    cost = [work(program, [n]) for n in lengths]
+    best: list[tuple[float, list[int]]] = [(0, []), *[(np.inf, [])] * len(lengths)]  # for the shortest 0, 1, 2, ...
+    for _ in range(count):
+        for j in range(len(lengths), 0, -1):
+            last = lambda i, j=j: best[i][0] + (before[j] - before[i]) * cost[j - 1]
+            i = min(range(j), key=last)
+            best[j] = last(i), [*best[i][1], int(lengths[j - 1])]
+    return best[-1][1]
