@@ -9,7 +9,7 @@ SRC = Path(__file__).parents[1] / "src" / "maskax"
 FILES = sorted(SRC.rglob("*.py"))
 ORDER = [
     *("_errors", "_compat", "_registry", "_bounds", "_shapes", "_wording", "_signs", "_operand", "_interpret"),
-    *("_rules", "_arguments", "_mask", "_ragged", "_averages", "_vmap"),
+    *("_rules", "_arguments", "_mask", "_ragged", "_buckets", "_batches", "grain", "_averages", "_vmap", "testing"),
 ]
 ALONE = {"tree": {"_errors", "tree"}, "optim": {"_errors", "tree", "optim"}}
 
@@ -35,4 +35,4 @@ def test_file(path):
     elif room in ORDER:
         own = ORDER.index(room)
         assert all(name in ORDER and ORDER.index(name) <= own for name in used), f"{room} imports {sorted(used)}"
-        assert room in ("_rules", "_ragged") or room not in used
+        assert room in ("_rules", "_ragged", "testing") or room not in used

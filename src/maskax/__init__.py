@@ -1,11 +1,14 @@
 """Masks for JAX: write a function for one example, run it on padded batches, get exactly the same function."""
 
 from maskax import optim as optim
+from maskax import testing as testing
 from maskax import tree as tree
 from maskax._averages import Mean as Mean
 from maskax._averages import Moments as Moments
 from maskax._averages import mean as mean
 from maskax._averages import moments as moments
+from maskax._batches import batches as batches
+from maskax._buckets import Buckets as Buckets
 from maskax._errors import MaskaxError as MaskaxError
 from maskax._errors import MissingRuleError as MissingRuleError
 from maskax._errors import ShapeError as ShapeError
