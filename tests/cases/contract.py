@@ -25,7 +25,16 @@ def infinite(a, b):
     return jnp.where(a > 1, jnp.inf, a) @ jnp.abs(b)
 
 
+def grouped(x, w, v):
+    """Rows of a static number of groups, one of them empty, and rows that are in none; groups of the contraction."""
+    first = jnp.minimum(2, x.shape[0])
+    sizes = jnp.stack([first, 0, jnp.maximum(x.shape[0] - first - 1, 0)]).astype(jnp.int32)
+    contracted = lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), [0], [])
+    return lax.ragged_dot(x, w, sizes), lax.ragged_dot_general(*map(lax.stop_gradient, (x, v)), sizes, contracted)
+
+
 CASES = [
+    Case("grouped", grouped, ["n, 2", "3, 2, 2", "n, 2"]),
     Case("vector dot over n", lambda a, b: a @ b, ["n", "n"], (*FLOATS, "int32", "complex64")),
     Case("matmul, ragged rows", lambda a, b: a @ b, ["n, 3", "3, 2"], FLOATS[2:]),
     Case("matmul, ragged contraction", lambda a, b: a.T @ b, ["n, 3", "n, 2"], FLOATS[:1]),

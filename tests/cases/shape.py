@@ -158,6 +158,7 @@ CASES = [
             jnp.arange(x.shape[0] - 1, -1, -1),
             jnp.ones(x.shape),
             jnp.zeros((2, *x.shape)),
+            jnp.empty(x.shape),
             jnp.full(x.shape, 3),
             lax.broadcasted_iota(jnp.int32, (2, x.shape[0]), 0),
             lax.iota(jnp.float32, x.shape[0]),

@@ -78,6 +78,13 @@ CASES = [
     ),
     Case("sort: top_k of -inf", lowest_too, [Arg("n", values=ties)], constraints=["n >= 2"], least=2, grad=False),
     Case(
+        "sort: approximately the best",
+        lambda x: (lax.approx_max_k(x, 2), lax.approx_min_k(x, 2)),
+        [Arg("n", values=distinct)],
+        constraints=["n >= 2"],
+        least=2,
+    ),
+    Case(
         "sort: all but the best",
         lambda x: lax.top_k(x, x.shape[0] - 1),
         [Arg("n", values=distinct)],

@@ -43,8 +43,8 @@ class Cut:
     n_sizes: int
 
     def __call__(self, *flat: Any) -> tuple[np.ndarray, ...]:
-        flat = [np.asarray(x) for x in flat]
-        scalars, arrays = flat[: 1 + self.n_sizes], flat[1 + self.n_sizes :]
+        on_host = [np.asarray(x) for x in flat]
+        scalars, arrays = on_host[: 1 + self.n_sizes], on_host[1 + self.n_sizes :]
         # Under the vmap methods that make one call of a batch, everything has leading axes, of size 1 if need be.
         leads = [x.shape for x in scalars]
         leads += [x.shape[: x.ndim - len(shape)] for x, shape in zip(arrays, self.operands)]
@@ -94,7 +94,7 @@ def _corner(shape: Sequence[int]) -> tuple[Any, ...]:
 def _cut(ctx: Context, callback: Callable[..., Any], operands: Sequence[Operand]) -> tuple[Cut, list[Any]]:
     """The callback for the host, and its arguments."""
     shapes = [x.shape for x in operands]
-    ragged: dict[Dim, int] = {}
+    ragged: dict[Dim, Any] = {}
     for shape in [*shapes, *ctx.out_shapes]:
         for axis in ctx.sizes.ragged_axes(shape):
             ragged.setdefault(shape[axis], -1 - len(ragged))

@@ -39,6 +39,12 @@ def iota(ctx: Context, *, dtype: Any, dimension: int, **_: Any) -> Any:
     return ctx.bind(shape=ctx.padded_out)
 
 
+@rule("empty")
+def empty(ctx: Context, **_: Any) -> Any:
+    """`-> f32[n]`: of any values, so zeros."""
+    return jnp.zeros(ctx.padded_out, ctx.eqn.outvars[0].aval.dtype)
+
+
 @rule("broadcast_in_dim")
 def broadcast_in_dim(ctx: Context, x: Operand, *, broadcast_dimensions: Sequence[int], **_: Any) -> Padded:
     """`f32[d] -> f32[n, d]`: padding along a new axis is a copy of true values."""

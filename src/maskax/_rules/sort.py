@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from maskax._interpret import Context
 from maskax._operand import Operand
 from maskax._registry import rule
-from maskax._rules.reduce import lowest
+from maskax._rules.reduce import highest, lowest
 
 
 @rule("sort")
@@ -29,3 +29,10 @@ def top_k(ctx: Context, x: Operand, *, k: Any, **params: Any) -> Any:
     """`f32[n] -> f32[k]`: padding is the lowest value and comes after true values equal to it."""
     axis = params.get("axis", params.get("operand_axis", len(x.shape) - 1))
     return ctx.bind(x.fill(lowest(x.dtype), [axis]), k=ctx.sizes.bound(k))
+
+
+@rule("approx_top_k")
+def approx_top_k(ctx: Context, x: Operand, *, reduction_dimension: int, is_max_k: bool, **_: Any) -> Any:
+    """`f32[n] -> f32[k]`: as near to the best as promised, for padding is the worst."""
+    worst = (lowest if is_max_k else highest)(x.dtype)
+    return ctx.bind(x.fill(worst, [reduction_dimension % len(x.shape)]))
