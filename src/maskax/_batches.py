@@ -72,7 +72,7 @@ class Policy:
         return batch, np.arange(shape[0]) < len(rows)
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Batches(Sequence):
     """What `mx.batches` returns: a sequence of batches, each stacked when it is asked for.
 
@@ -196,18 +196,20 @@ def batches(
         name = next(iter(names_in(dims)), "") if isinstance(dims, str) else default_name(0)
         known = lengths if isinstance(lengths, Mapping) else {name: lengths}
         sizes = {name: np.asarray(as_lengths(values, name, len(rows))) for name, values in known.items()}
-    if not sizes:
-        raise SpecError("rows: nothing in them is ragged; there is no length to batch by. Name an axis with dims=.")
     policy = Policy(by_name(buckets, sizes), rows_per_batch, tokens_per_batch, drop_remainder, fill)
     rng = np.random.default_rng([seed, epoch]) if shuffle else None
     return Batches(rows, policy.plan(sizes, rng), sizes, dims, lengths is None, policy)
 
 
-def by_name(buckets: Any, sizes: Mapping[str, np.ndarray]) -> dict[str, Buckets]:
-    """Buckets for every dimension; those that are not given are fitted."""
+def by_name(buckets: Any, sizes: Mapping[str, np.ndarray], fit: bool = True) -> dict[str, Buckets]:
+    """Buckets for every dimension; those that are not given are fitted, if they may be."""
+    if not sizes:
+        raise SpecError("rows: nothing in them is ragged; there is no length to batch by. Name an axis with dims=.")
     if isinstance(buckets, Mapping) and (unknown := sorted(set(buckets) - set(sizes))):
         raise SpecError(f"buckets: there is no dimension {unknown[0]!r} in the rows, but {sorted(sizes)}.")
     given = buckets if isinstance(buckets, Mapping) else dict.fromkeys(sizes, buckets)
+    if not fit and (missing := [name for name in sizes if not given.get(name)]):
+        raise SpecError(f"buckets: none for dimension {missing[0]!r}; give a Buckets for each of {list(sizes)}.")
     k = round(_SHAPES ** (1 / len(sizes)))
     return {name: given.get(name) or Buckets.fit(values, k) for name, values in sizes.items()}
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from maskax._batches import Batches, Policy, by_name, layout
 from maskax._buckets import Buckets, rows_that_fit
+from maskax._errors import SpecError
 from maskax._ragged._make import _row
 
 
@@ -38,7 +39,8 @@ class BatchIterDataset(grain.IterDataset):
         fill: fills batches that are not full up with empty rows and gives pairs `(batch, real)`, as in `mx.batches`.
 
     Raises:
-        SpecError: neither budget is given, or a row is larger than `tokens_per_batch`; or as in `mx.ragged`.
+        SpecError: neither budget is given; a window of no rows; a row is larger than `tokens_per_batch`; or as in
+            `mx.ragged`.
         SizeError: a row is longer than the largest bucket.
 
     Example:
@@ -70,7 +72,10 @@ class BatchIterDataset(grain.IterDataset):
         super().__init__(parent)
         smallest = [b.sizes[0] for b in (buckets.values() if isinstance(buckets, Mapping) else [buckets])]
         whole = rows_per_batch or 1
-        window = window or 32 * rows_that_fit(smallest, rows_per_batch, tokens_per_batch)
+        most = rows_that_fit(smallest, rows_per_batch, tokens_per_batch)
+        window = 32 * most if window is None else window
+        if window < 1:
+            raise SpecError(f"window: {window}; one row or more is needed.")
         self._window = -(-window // whole) * whole
         self._buckets, self._dims = buckets, dims
         self._seed = seed if shuffle else None
@@ -96,7 +101,7 @@ class BatchIterDataset(grain.IterDataset):
             raise StopIteration
         dims, sizes = layout(window, self._dims)
         rng = None if self._seed is None else np.random.default_rng([self._seed, number])
-        policy = self._policy(by_name(self._buckets, sizes))
+        policy = self._policy(by_name(self._buckets, sizes, fit=False))
         return Batches(window, policy.plan(sizes, rng), sizes, dims, True, policy)
 
 
