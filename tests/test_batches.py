@@ -215,6 +215,13 @@ def test_grain_gives_every_row_once():
     assert ids_of(stream(lengths, rows_per_batch=8, window=60, seed=1)) != ids_of(batches)
 
 
+def test_grain_windows_have_orders_of_their_own():
+    source = grain.MapDataset.source(rows_of(np.full(16, 3))).repeat(2).to_iter_dataset()
+    order = ids_of(BatchIterDataset(source, mx.Buckets(SIZES), rows_per_batch=4, window=16))
+    assert sorted(itertools.chain(*order[:4])) == sorted(itertools.chain(*order[4:])) == list(range(16))
+    assert order[:4] != order[4:]
+
+
 def test_grain_budget_filled_up():
     lengths = np.random.default_rng(7).integers(0, 17, 100)
     batches = list(stream(lengths, tokens_per_batch=64, window=30, fill=True))
