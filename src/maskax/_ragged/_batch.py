@@ -12,8 +12,19 @@ import numpy as np
 from maskax import _compat
 from maskax._errors import SizeError, SpecError
 from maskax._ragged import _show
-from maskax._ragged._checks import as_array, as_fill, as_lengths, check_range
-from maskax._ragged._dims import STATIC, default_name, evaluate, is_key, numpy_of, read, resize, variables
+from maskax._ragged._checks import as_array, as_fill, as_lengths, check_range, padded_alike
+from maskax._ragged._dims import (
+    STATIC,
+    default_name,
+    evaluate,
+    is_key,
+    like,
+    numpy_of,
+    on_host,
+    read,
+    resize,
+    variables,
+)
 from maskax._ragged._packed import Packed, pack, unpack
 
 
@@ -226,7 +237,8 @@ class Ragged:
         return self._batch_shape[0]
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self)))
+        leaf, rows = jax.tree.leaves(self)[0], jax.tree.map(on_host, self)
+        return (jax.tree.map(lambda row: like(row, leaf), rows[i]) for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
         """One row, as an array without padding, or several (a slice, integers, booleans) as a `Ragged`.
@@ -268,7 +280,8 @@ class Ragged:
                 "over them with mx.vmap."
             )
         true = iter(sizes)
-        return self.data[tuple(slice(None) if dim == STATIC else slice(0, int(next(true))) for dim in self.dims)]
+        cut = tuple(slice(None) if dim == STATIC else slice(0, int(next(true))) for dim in self.dims)
+        return like(on_host(self.data)[cut], self.data)
 
     def __repr__(self) -> str:
         return _show.text(self)
@@ -287,14 +300,3 @@ class Ragged:
 def is_batch(value: Any) -> bool:
     """Whether `value` is a `Ragged` of arrays (not one of `Ragged`)."""
     return isinstance(value, Ragged) and not isinstance(value.data, Ragged)
-
-
-def padded_alike(batches: Sequence[Ragged]) -> list[Ragged]:
-    """`batches` with equal padded sizes in all ragged axes."""
-    flat = [b.data.shape[len(b._batch_shape) :] for b in batches]
-    for axis in range(len(flat[0])):
-        extents = {shape[axis] for shape in flat}
-        if batches[0].dims[axis] == STATIC and len(extents) > 1:
-            raise SpecError(f"rows: axis {axis} is not ragged ('_'), but its sizes are {sorted(extents)}.")
-    row = tuple(map(max, zip(*flat)))
-    return [dataclasses.replace(b, data=resize(b.data, (*b._batch_shape, *row))) for b in batches]

@@ -1,5 +1,7 @@
 """What a `Ragged` is made from, checked."""
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -7,6 +9,7 @@ import numpy as np
 
 from maskax import _compat
 from maskax._errors import SizeError, SpecError
+from maskax._ragged._dims import STATIC, resize
 
 
 def as_array(value: Any) -> Any:
@@ -39,3 +42,14 @@ def as_fill(fill: Any, dtype: Any) -> Any:
     if jnp.issubdtype(dtype, jnp.integer) and not np.array_equal(value, fill):
         raise SpecError(f"fill: {fill!r} is not a value of dtype {dtype}.")
     return value
+
+
+def padded_alike(batches: Sequence[Any]) -> list[Any]:
+    """`batches` with equal padded sizes in all ragged axes."""
+    flat = [b.data.shape[len(b._batch_shape) :] for b in batches]
+    for axis in range(len(flat[0])):
+        extents = {shape[axis] for shape in flat}
+        if batches[0].dims[axis] == STATIC and len(extents) > 1:
+            raise SpecError(f"rows: axis {axis} is not ragged ('_'), but its sizes are {sorted(extents)}.")
+    row = tuple(map(max, zip(*flat)))
+    return [dataclasses.replace(b, data=resize(b.data, (*b._batch_shape, *row))) for b in batches]

@@ -89,3 +89,13 @@ def resize(array: Any, shape: Sequence[int]) -> Any:
         data = jnp.pad(jax.random.key_data(array), [*widths, (0, 0)])
         return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
     return numpy_of(array).pad(array, widths)
+
+
+def on_host(array: Any) -> Any:
+    """`array` as a NumPy array where its values are known: cutting or padding there compiles nothing."""
+    return array if isinstance(array, jax.core.Tracer) or is_key(array) else np.asarray(array)
+
+
+def like(array: Any, model: Any) -> Any:
+    """`array`, which may have been taken to the host, as `model` is: NumPy's or JAX's."""
+    return array if isinstance(model, np.ndarray) else jnp.asarray(array)

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from maskax._errors import SpecError
-from maskax._ragged._batch import Ragged, padded_alike
-from maskax._ragged._checks import as_array
-from maskax._ragged._dims import STATIC, default_name, numpy_of, read, resize
+from maskax._ragged._batch import Ragged
+from maskax._ragged._checks import as_array, padded_alike
+from maskax._ragged._dims import STATIC, default_name, like, numpy_of, on_host, read, resize
 from maskax._shapes import names_in
 
 
@@ -135,7 +134,7 @@ def _extent(sizes: np.ndarray, name: str, buckets: Any) -> int:
 
 def _stack(column: Sequence[Any], dims: tuple[str, ...], sizes: dict[str, np.ndarray], extents: dict[str, int]) -> Any:
     shape = tuple(size if dim == STATIC else extents[dim] for dim, size in zip(dims, column[0].shape))
-    xp = numpy_of(*column)
-    data = xp.stack([resize(array, shape) for array in column])
-    own = {dim: sizes[dim] if xp is np else jnp.asarray(sizes[dim]) for dim in dims if dim != STATIC}
+    padded = [resize(on_host(array), shape) for array in column]
+    data = like(numpy_of(*padded).stack(padded), next((a for a in column if not isinstance(a, np.ndarray)), column[0]))
+    own = {dim: like(sizes[dim], data) for dim in dims if dim != STATIC}
     return Ragged(data, own, dims) if own else data
