@@ -6,6 +6,8 @@ import pathlib
 
 import pytest
 
+import maskax as mx
+
 ROOT = pathlib.Path(__file__).parent.parent
 
 
@@ -20,7 +22,7 @@ def test_contestants_agree_with_the_plain_function(ragged):
     sets = next(program for program in programs if program.name == "sets")
     program = dataclasses.replace(sets, rows=6, batch=3, size=9)
     rows = ragged.data.make(program, "uniform")
-    *entrants, alone = ragged.hold(program, rows, [4, 9], [], rounds=0, measured=2)
+    *entrants, alone = ragged.hold(program, rows, mx.Buckets([4, 9]), [], rounds=0, measured=2)
     assert all(outcome.error < 1e-5 for outcome in entrants), entrants
     compilations = {outcome.name: outcome.compilations for outcome in entrants}
     assert compilations == {  # forward and gradient, in each bucket

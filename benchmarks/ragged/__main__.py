@@ -9,8 +9,7 @@ from benchmarks.ragged import contest, data, peers
 from benchmarks.ragged.contestants import Contestant
 from benchmarks.ragged.programs import Program, programs
 
-BUCKETS = 8
-MEASURED = 3  # lengths for which one compile per length is measured
+BUCKETS, MEASURED, ROUNDS = 8, 3, 10  # MEASURED: lengths for which one compile per length is measured
 
 
 def available() -> list[Callable[[Program], list[Contestant]]]:
@@ -33,16 +32,17 @@ def main() -> None:
     parser.add_argument("--programs", nargs="*", choices=names, default=names)
     parser.add_argument("--lengths", nargs="*", choices=data.LENGTHS)
     args = parser.parse_args()
-    rounds = args.rounds or (5 if args.quick else 10)
+    count, measured, rounds = (3, 2, 4) if args.quick else (BUCKETS, MEASURED, ROUNDS)
     kinds = args.lengths or (["skewed", "equal"] if args.quick else data.LENGTHS)
     others = available()
     for program in programs(args.quick):
         if program.name in args.programs:
-            sizes = data.buckets(program, BUCKETS // 2 if args.quick else BUCKETS)
-            print(f"\n{program.name}: {program.rows} rows, buckets {sizes}")
+            buckets = data.buckets(program, count)
+            print(f"\n{program.name}: {program.rows} rows, buckets {buckets.sizes}")
             for kind in kinds:
                 rows = data.make(program, kind)
-                contest.show(program, kind, rows, contest.hold(program, rows, sizes, others, rounds, MEASURED))
+                outcomes = contest.hold(program, rows, buckets, others, args.rounds or rounds, measured)
+                contest.show(program, kind, rows, outcomes)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from benchmarks.ragged.contestants import MODES, Contestant
 from benchmarks.ragged.data import Data
 from benchmarks.ragged.programs import Program
 
+import maskax as mx
+
 WRONG = 1e-3  # an error above this is no rounding
 
 
@@ -42,7 +44,7 @@ class Outcome:
 def hold(
     program: Program,
     rows: Data,
-    sizes: Sequence[int],
+    buckets: mx.Buckets,
     peers: Sequence[Callable[[Program], list[Contestant]]],
     rounds: int,
     measured: int,
@@ -52,15 +54,15 @@ def hold(
     Args:
         program: what to compute.
         rows: on what.
-        sizes: of the buckets.
+        buckets: the sizes to which rows are padded in batches of similar length.
         peers: each gives contestants for a program.
         rounds: how often everybody is timed; 0: results are only compared.
         measured: for how many lengths one compile per length is measured.
     """
     lengths = data.some_lengths(rows, measured)
-    limits = contestants.limits(program, rows, sizes) if rounds else []
+    limits = contestants.limits(program, rows, buckets) if rounds else []
     alone = contestants.per_length(program, rows, lengths)
-    entrants = [*contestants.masked(program, rows, sizes), *(found for peer in peers for found in peer(program))]
+    entrants = [*contestants.masked(program, rows, buckets), *(found for peer in peers for found in peer(program))]
     entrants += [alone] if len(np.unique(rows.lengths)) > 1 else []
     outcomes = {c.name: Outcome(c.name) for c in [*limits, *entrants]}
     for contestant in [*limits, *entrants]:

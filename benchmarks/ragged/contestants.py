@@ -85,10 +85,10 @@ def unmasked(name: str, program: Program, batches: Any) -> Contestant:
     return in_jax(name, program, jax.vmap(program.plain, (None, 0)), batches, lambda batch: batch.xs)
 
 
-def limits(program: Program, rows: Data, sizes: Sequence[int]) -> list[Contestant]:
+def limits(program: Program, rows: Data, buckets: mx.Buckets) -> list[Contestant]:
     """Dense work without masks: in batches as large as the padded ones, and in as many as the buckets make."""
     few = -(-rows.lengths.sum() // (program.batch * program.size))
-    many = len(batches.in_buckets(program, rows, sizes, 0))
+    many = len(batches.in_buckets(program, rows, buckets, 0))
     found = []
     for parts in sorted({int(few), many}):
         dense, scale = batches.dense(program, rows, parts)
@@ -99,19 +99,20 @@ def limits(program: Program, rows: Data, sizes: Sequence[int]) -> list[Contestan
 
 def per_length(program: Program, rows: Data, lengths: np.ndarray) -> Contestant:
     """Rows of equal length together; only of these lengths."""
-    share = batches.work(program, rows.lengths[np.isin(rows.lengths, lengths)]) / batches.work(program, rows.lengths)
+    work = batches.work(program, rows.lengths)
+    share = work[np.isin(rows.lengths, lengths)].sum() / work.sum()
     found = unmasked(PER_LENGTH, program, lambda data: batches.by_length(data, lengths))
     return dataclasses.replace(found, scale=1 / share, copies=len(np.unique(rows.lengths)) / len(lengths))
 
 
-def masked(program: Program, rows: Data, sizes: Sequence[int]) -> list[Contestant]:
+def masked(program: Program, rows: Data, buckets: mx.Buckets) -> list[Contestant]:
     """The library and masks written by hand, padded and (where lengths differ) with buckets."""
 
     def padded(data: Data) -> list[Batch]:
         return batches.in_order(program, data, np.nan)
 
     def bucketed(data: Data) -> list[Batch]:
-        return batches.in_buckets(program, data, sizes, np.nan)
+        return batches.in_buckets(program, data, buckets, np.nan)
 
     ours = mx.vmap(program.plain, in_axes=(None, 0)), lambda batch: mx.Ragged.from_padded(batch.xs, batch.lengths)
     hand = lambda params, prepared: program.hand(params, *prepared), lambda batch: (batch.xs, batch.lengths)

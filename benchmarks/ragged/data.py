@@ -1,10 +1,11 @@
 """Rows of unequal length, and the ways to make batches of them."""
 
 import dataclasses
-from typing import Any
 
 import numpy as np
 from benchmarks.ragged.programs import Program
+
+import maskax as mx
 
 LENGTHS = ("skewed", "uniform", "equal")
 
@@ -62,12 +63,11 @@ def in_order(program: Program, data: Data, padding: float) -> list[Batch]:
     return [batch(data, picked, program.size, padding) for picked in numbers]
 
 
-def in_buckets(program: Program, data: Data, sizes: list[int], padding: float) -> list[Batch]:
+def in_buckets(program: Program, data: Data, buckets: mx.Buckets, padding: float) -> list[Batch]:
     """Batches of rows that share a bucket, of no more elements than those of `in_order`; one shape per bucket."""
     batches = []
-    bucket = np.searchsorted(sizes, data.lengths)
-    for i, size in enumerate(sizes):
-        if len(numbers := np.flatnonzero(bucket == i)):
+    for size in buckets.sizes:
+        if len(numbers := np.flatnonzero(buckets.round(data.lengths) == size)):
             parts = -(-len(numbers) * size // (program.batch * program.size))
             each = -(-len(numbers) // parts)
             full = np.concatenate([numbers, np.repeat(numbers[-1:], parts * each - len(numbers))])
@@ -93,10 +93,9 @@ def dense(program: Program, data: Data, parts: int) -> tuple[list[Batch], float]
     return [one] * parts, elements / (parts * each * size)
 
 
-def work(program: Program, lengths: Any) -> float:
-    """What rows of these lengths cost, up to a factor: for attention over d features, 24 n d**2 + 4 n**2 d."""
-    lengths = np.asarray(lengths, float)
-    return float((lengths * (1 + lengths / (6 * program.features) * program.pairs)).sum())
+def work(program: Program, lengths: np.ndarray) -> np.ndarray:
+    """What a row of each length costs, up to a factor: for attention over d features, 24 n d**2 + 4 n**2 d."""
+    return lengths * (1 + lengths / (6 * program.features) * program.pairs)
 
 
 def some_lengths(data: Data, count: int) -> np.ndarray:
@@ -105,15 +104,6 @@ def some_lengths(data: Data, count: int) -> np.ndarray:
     return found[np.unique(np.linspace(0, len(found) - 1, count).round().astype(int))]
 
 
-def buckets(program: Program, count: int) -> list[int]:
-    """The bucket sizes of least padded work for skewed lengths."""
-    lengths, counts = np.unique(make(program, "skewed").lengths, return_counts=True)
-    before = np.concatenate([[0], np.cumsum(counts)])
-    cost = [work(program, [n]) for n in lengths]
-    best: list[tuple[float, list[int]]] = [(0, []), *[(np.inf, [])] * len(lengths)]  # for the shortest 0, 1, 2, ...
-    for _ in range(count):
-        for j in range(len(lengths), 0, -1):
-            last = lambda i, j=j: best[i][0] + (before[j] - before[i]) * cost[j - 1]
-            i = min(range(j), key=last)
-            best[j] = last(i), [*best[i][1], int(lengths[j - 1])]
-    return best[-1][1]
+def buckets(program: Program, count: int) -> mx.Buckets:
+    """The sizes of least padded work for skewed lengths."""
+    return mx.Buckets.fit(make(program, "skewed").lengths, count, cost=lambda n: work(program, n))

@@ -64,6 +64,6 @@ def programs(quick: bool = False) -> list[Program]:
         Program("LSTM", overhead.lstm_plain, overhead.lstm_hand, lstm, 512, 64, 64, 64),
         Program("block", overhead.block_plain, overhead.block_hand, block, 256, 32, 128, 64, pairs=True),
         Program("sets", sets_plain, sets_hand, sets, 1024, 128, 128, 64),
-        Program("statistics", overhead.statistics_plain, overhead.statistics_hand, scale, 2048, 256, 256, 32),
+        Program("statistics", overhead.statistics_plain, overhead.statistics_hand, scale, 1024, 128, 256, 32),
     ]
     return [dataclasses.replace(p, rows=p.rows // 4) for p in found] if quick else found
