@@ -103,10 +103,8 @@ class Ragged:
         """
         data, mask = as_array(data), as_array(mask)
         if mask.dtype != bool or mask.ndim != 2 or mask.shape != data.shape[:2]:
-            raise SpecError(
-                f"mask must be booleans of the data's first two axes, {data.shape[:2]}, not {mask.dtype}{mask.shape}; "
-                "True means real."
-            )
+            shape = data.shape[:2]
+            raise SpecError(f"mask must be booleans {shape}, True where real, not {mask.dtype}{mask.shape}.")
         xp = numpy_of(data, mask)
         order = xp.argsort(~mask, axis=1, stable=True)
         moved = data[xp.arange(data.shape[0])[:, None], order]

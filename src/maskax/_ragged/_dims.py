@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from maskax import _compat
 from maskax._errors import SpecError
@@ -93,7 +94,7 @@ def resize(array: Any, shape: Sequence[int]) -> Any:
 
 def on_host(array: Any) -> Any:
     """`array` as a NumPy array where its values are known: cutting or padding there compiles nothing."""
-    return array if isinstance(array, jax.core.Tracer) or is_key(array) else np.asarray(array)
+    return array if isinstance(array, Tracer) or is_key(array) else np.asarray(array)
 
 
 def like(array: Any, model: Any) -> Any:
