@@ -18,11 +18,14 @@ MODES = ("forward", "gradient")
 PER_LENGTH = "one compile per length"
 
 compilations: list[str] = []  # of contestants' functions, by name; what JAX compiles beside them is not counted
-jax.monitoring.register_event_duration_secs_listener(
-    lambda event, _, fun_name="", **rest: (
-        compilations.append(fun_name) if event.endswith("backend_compile_duration") and "contest_" in fun_name else None
-    )
-)
+
+
+def _listen(event: str, seconds: float, fun_name: str = "", **_: object) -> None:
+    if event.endswith("backend_compile_duration") and "contest_" in fun_name:
+        compilations.append(fun_name)
+
+
+jax.monitoring.register_event_duration_secs_listener(_listen)
 
 
 @dataclasses.dataclass(frozen=True)
