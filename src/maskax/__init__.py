@@ -20,7 +20,9 @@ from maskax._mask import mask as mask
 from maskax._mask import shapecheck as shapecheck
 from maskax._ragged import Packed as Packed
 from maskax._ragged import Ragged as Ragged
+from maskax._ragged import from_awkward as from_awkward
 from maskax._ragged import ragged as ragged
+from maskax._ragged import to_awkward as to_awkward
 from maskax._registry import register_rule as register_rule
 from maskax._registry import rules as rules
 from maskax._vmap import vmap as vmap

@@ -144,7 +144,6 @@ class Ragged:
         Raises:
             SpecError: no batch, or batches with other dimensions or other static sizes.
         """
-        batches = list(batches)
         if not batches or any(b.dims != batches[0].dims for b in batches):
             raise SpecError(f"batches: one or more of equal dimensions are needed, not {[b.dims for b in batches]}.")
         batches = padded_alike(batches)
@@ -182,8 +181,7 @@ class Ragged:
         Raises:
             SpecError: a fill that the dtype cannot hold.
         """
-        flat = self._flat()
-        data, mask = flat.data, flat.mask
+        data, mask = self._flat().data, self.mask
         mask = mask.reshape(*mask.shape, *[1] * (data.ndim - mask.ndim))
         if is_key(data):
             return jnp.where(mask, data, resize(data[:0], data.shape))
@@ -280,6 +278,8 @@ class Ragged:
         true = iter(sizes)
         cut = tuple(slice(None) if dim == STATIC else slice(0, int(next(true))) for dim in self.dims)
         return like(on_host(self.data)[cut], self.data)
+
+    _repr_html_, __treescope_repr__, plot = _show.as_html, _show.as_treescope, _show.plot
 
     def __repr__(self) -> str:
         return _show.text(self)

@@ -38,7 +38,8 @@ def check_range(lengths: Any, extent: int, dim: str) -> None:
 
 def as_fill(fill: Any, dtype: Any) -> Any:
     """The fill in the dtype of the data, which must be able to hold it."""
-    value = np.asarray(fill).astype(dtype)
+    with np.errstate(invalid="ignore"):
+        value = np.asarray(fill).astype(dtype)
     if jnp.issubdtype(dtype, jnp.integer) and not np.array_equal(value, fill):
         raise SpecError(f"fill: {fill!r} is not a value of dtype {dtype}.")
     return value

@@ -1,15 +1,19 @@
-"""How a `Ragged` is shown."""
+"""How a `Ragged` is shown: as text, in notebooks, by treescope and as a picture of its padding."""
 
+import html
 import re
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
+from jax.core import Tracer
 
 from maskax import _compat
 
 _SHORT = {"float": "f", "uint": "u", "int": "i", "complex": "c", "bfloat": "bf"}
 _SHOWN = 8
+_GREY = "color: #aaa; background: #eee"
 
 
 def text(batch: Any) -> str:
@@ -19,12 +23,69 @@ def text(batch: Any) -> str:
     while hasattr(flat, "dims"):
         outer, flat = [*outer, flat.dims[0]], flat.data
     shape = getattr(flat, "shape", None)
-    if shape is None or len(shape) < len(batch.dims):
+    if shape is None or len(shape) < len(batch.dims) or not isinstance(batch.sizes, dict):
         return f"Ragged({flat!r}, dims={batch.dims})"
     names = [*[""] * (len(shape) - len(batch.dims) - len(outer)), *outer, *batch.dims]
     axes = [str(size) if name in ("", "_") else f"{name}<={size}" for name, size in zip(names, shape)]
     sizes = [f"{name}={_values(size)}" for name, size in batch.sizes.items()]
-    return f"Ragged({_dtype(flat)}[{', '.join(axes)}], {', '.join(sizes)})"
+    return f"Ragged({', '.join([f'{_dtype(flat)}[' + ', '.join(axes) + ']', *sizes])})"
+
+
+def as_html(batch: Any) -> str:
+    """A table of the first rows, padding in grey; the text alone where values are not known or rows have more axes."""
+    title = f"<code>{html.escape(text(batch))}</code>"
+    if not _is_known(batch) or np.ndim(batch.data) not in (2, 3):
+        return title
+    data, mask = np.asarray(batch.data), np.asarray(batch.mask)
+    rows = []
+    for row, keep in list(zip(data, mask))[:_SHOWN]:
+        cells = [
+            f'<td style="{"" if np.all(real) else _GREY}">{html.escape(_cell(value))}</td>'
+            for value, real in list(zip(row, keep))[:_SHOWN]
+        ]
+        rows.append(f"<tr>{''.join(cells)}{'<td>...</td>' if data.shape[1] > _SHOWN else ''}</tr>")
+    more = "<tr><td>...</td></tr>" if len(data) > _SHOWN else ""
+    return f"{title}<table>{''.join(rows)}{more}</table>"
+
+
+def as_treescope(batch: Any, path: Any, subtree_renderer: Any) -> Any:
+    """For treescope: the data as a picture in which padding is marked as not valid."""
+    import treescope
+
+    data = batch.data
+    if _is_known(batch) and data.size and data.dtype.kind in "biuf":
+        mask = np.asarray(batch.mask)
+        mask = np.broadcast_to(mask.reshape(*mask.shape, *[1] * (data.ndim - mask.ndim)), data.shape)
+        data = treescope.render_array(np.asarray(data), valid_mask=mask, truncate=True)
+    return treescope.repr_lib.render_object_constructor(
+        object_type=type(batch),
+        attributes={"data": data, "sizes": batch.sizes, "dims": batch.dims},
+        path=path,
+        subtree_renderer=subtree_renderer,
+    )
+
+
+def plot(batch: Any, axes: Any = None) -> Any:
+    """Bars of true length over the padded one, longest row first; returns the matplotlib axes."""
+    import matplotlib.pyplot as plt
+
+    axes = axes or plt.subplots()[1]
+    lengths = np.sort(np.asarray(batch.lengths))[::-1]
+    (axis,) = (axis for axis, dim in enumerate(batch.dims, 1) if dim != "_")
+    padded, rows = batch.data.shape[axis], np.arange(len(lengths))
+    axes.barh(rows, np.full(len(lengths), padded), height=1.0, color="0.85", label="padding")
+    axes.barh(rows, lengths, height=1.0, color="C0", label="true")
+    share = lengths.sum() / max(padded * len(lengths), 1)
+    axes.set(xlabel=f"{batch.dims[axis - 1]}, padded to {padded}", ylabel="row", title=f"{share:.0%} full")
+    axes.invert_yaxis()
+    axes.legend()
+    return axes
+
+
+def _is_known(batch: Any) -> bool:
+    """Whether it holds numbers, not tracers, nor what a tree may hold while it is rebuilt."""
+    leaves = [batch.data, *batch.sizes.values()]
+    return all(isinstance(leaf, np.ndarray | jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves)
 
 
 def renamed(dim: str, names: Mapping[str, str]) -> str:
@@ -40,10 +101,14 @@ def _dtype(array: Any) -> str:
     return name
 
 
+def _cell(value: Any) -> str:
+    return np.array2string(np.asarray(value), precision=3, threshold=4, edgeitems=1)
+
+
 def _values(size: Any) -> str:
     if hasattr(size, "to_list"):
         return str([np.asarray(row).tolist() for row in size.to_list()])
-    if not _compat.is_concrete(size) or not hasattr(size, "shape"):
+    if not hasattr(size, "shape") or not _compat.is_concrete(size) or size.dtype.kind not in "iu":
         return f"{_dtype(size)}{list(size.shape)}" if hasattr(size, "dtype") else repr(size)
     flat = np.asarray(size)
     return str(flat.tolist()) if flat.size <= _SHOWN else f"[{', '.join(map(str, flat.ravel()[:_SHOWN]))}, ...]"
