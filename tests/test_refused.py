@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import jax.scipy.linalg as jsl
 import pytest
 from jax import lax
+from jax.custom_derivatives import linear_call
 
 import maskax as mx
 
@@ -19,6 +20,8 @@ REFUSED = {
     "the default generator": lambda x: lax.rng_bit_generator(WORDS, x.shape)[1],
     "draws what the unpadded call draws": lambda x: lax.rng_uniform(0.0, 1.0, x.shape),
     "carry it through a scan": lambda x: jax.new_ref(x)[...],
+    "Factor the updated matrix": lambda x: lax.linalg.cholesky_update(jnp.diag(x), x),
+    "with jax.custom_vjp": lambda x: linear_call(lambda _, x: 2 * x, lambda _, ct: 2 * ct, (), x),
 }
 MATRICES = {
     "full_matrices=False": lambda a: jnp.linalg.svd(a),

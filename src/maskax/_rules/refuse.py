@@ -31,6 +31,14 @@ REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(["psum_invariant", "ragged_all_to_all", "reduce_scatter"], _COLLECTIVE),
     **dict.fromkeys(["rng_bit_generator", "rng_uniform"], _GENERATOR),
     **dict.fromkeys(["scaled_dot", "scaled_matmul", "scaled_matmul_wrapper"], _SCALED),
+    "cholesky_update": (
+        "JAX cannot batch this update, and a mask is for batches.",
+        "Factor the updated matrix: jnp.linalg.cholesky(r.T @ r + jnp.outer(w, w)).T.",
+    ),
+    "linear_call": (
+        "Its transpose is a program that JAX does not show before it runs.",
+        "Say the same with jax.custom_vjp, or leave the transposition to JAX.",
+    ),
     **dict.fromkeys(["addupdate", "get", "new_ref", "swap"], _REFERENCE),
 }
 """Per primitive the reason and the alternative."""
