@@ -58,6 +58,12 @@ def through_svd(a):
     return [jnp.linalg.pinv(a), jnp.linalg.cond(a), jnp.linalg.norm(a, "nuc"), jnp.linalg.norm(a, 2)]
 
 
+def of_complex(a):
+    z = lax.complex(a, 0.2 * a[::-1])
+    hermitian = z @ z.T.conj() + jnp.eye(a.shape[0])
+    return [jnp.linalg.cholesky(hermitian), jnp.linalg.eigvalsh(hermitian), jnp.linalg.inv(z), *jnp.linalg.qr(z)]
+
+
 def static_bases(a):
     """Tall for certain, with static columns."""
     return [*jnp.linalg.qr(a), *singular(a), *jsl.qr(a, mode="economic", pivoting=True), *lax.linalg.lu(a)]
@@ -120,5 +126,6 @@ CASES = [
     Case("linalg: stacks", stack, [Arg("k, 2, 2", values=definite)], tolerance=5, forward=False),
     Case("linalg: loops", loop, ["2, 2", Arg("n")], tolerance=5, forward=False),
     Case("linalg: no derivatives", without_derivatives, [SQUARE, "n, 2"], grad=False, tolerance=20, zero=None),
+    Case("linalg: complex", of_complex, [GENERAL], tolerance=20, forward=False),
     Case("linalg: tridiagonal", band, ["n", "n", "n", "n, 2"], tolerance=5),
 ]
