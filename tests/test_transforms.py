@@ -160,6 +160,28 @@ def test_shard_map():
     close(jax.jit(mapped)(W, ROWS, SIZES), each(jax.grad(energy)).mean(0))
 
 
+@needs_devices
+def test_branches_and_own_derivatives_in_shard_map():
+    """Of a weight that is the same on all devices, with sizes that differ."""
+
+    def fun(w, x):
+        branch = lax.cond(w[0, 0] > 0, lambda: jnp.zeros(3), lambda: x.sum(0))
+        return jnp.linalg.slogdet(jnp.eye(x.shape[0]) + x @ w @ w.T @ x.T)[1] + branch.sum()
+
+    mesh = jax.make_mesh((8,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
+    rows, one = PartitionSpec("rows"), PartitionSpec()
+    masked = lambda x, w, n: mx.mask(fun, [None, "n, _"], "")([w, x], {"n": n})
+    over_rows = jax.shard_map(
+        lambda x, w, n: jax.vmap(masked, (None, None, 0))(x, w, n), mesh=mesh, in_specs=(one, one, rows), out_specs=rows
+    )
+    x, w = jnp.arange(15.0).reshape(5, 3) / 10, jnp.ones((3, 3)) / 3
+    sizes = jnp.arange(8) % 5 + 1
+    loss = lambda w: over_rows(x, w, sizes).sum()
+    want = lambda w: sum(fun(w, x[: int(n)]) for n in sizes)
+    close(jax.jit(loss)(w), want(w))
+    close(jax.jit(jax.grad(loss))(w), jax.grad(want)(w))
+
+
 # --- programs that travel ----------------------------------------------------------------------------------------
 
 

@@ -51,9 +51,14 @@ def checkpoint(ctx: Context, *operands: Operand, jaxpr: Any, prevent_cse: Any, p
 @rule("cond")
 def cond(ctx: Context, which: Operand, *operands: Operand, branches: Sequence[Any], **_: Any) -> list[Any]:
     """`lax.cond` and `lax.switch`."""
+    size_values, _ = spread(ctx.sizes)
 
     def masked(branch: Any) -> Any:
-        return lambda *values: arrays(ctx.interpret(branch, *ctx.inputs(values)))
+        def run(*values: Any) -> list[Any]:
+            out = arrays(ctx.interpret(branch, *ctx.inputs(values)))
+            return list(_compat.varying_alike([*out, *values, *size_values])[: len(out)])
+
+        return run
 
     return jax.lax.switch(which.data, [masked(b) for b in branches], *[x.data for x in operands])
 

@@ -37,7 +37,8 @@ def custom_jvp_call(
         jaxpr, consts, nonzero, zeros = _compat.custom_jvp_rule(ctx.eqn.params, tangents[start:])
         out = arrays(interpret(jaxpr, consts, [*ctx.inputs(primals[start:]), *nonzero], restore(primals[:skip])))
         out, rest = out[: len(zeros)], iter(out[len(zeros) :])
-        return out, [_compat.symbolic_zero_like(o) if zero else next(rest) for o, zero in zip(out, zeros)]
+        slopes = [_compat.symbolic_zero_like(o) if zero else next(rest) for o, zero in zip(out, zeros)]
+        return out, [t if zero else _compat.varying_alike([o, t])[1] for o, t, zero in zip(out, slopes, zeros)]
 
     function.defjvp(jvp, symbolic_zeros=symbolic_zeros)
     return function(*size_values, *[x.data for x in operands])
