@@ -46,7 +46,7 @@ def test_lists_of_every_dtype(dtype):
 
 
 def test_rows_of_numbers_and_of_keys():
-    assert mx.ragged([[1, 2], [3]]).to_padded(-1).tolist() == [[1, 2], [3, -1]]
+    assert mx.ragged([[1, 2], [3], []]).to_padded(-1).tolist() == [[1, 2], [3, -1], [-1, -1]]
     keys = [jax.random.split(jax.random.key(0), n) for n in (2, 3)]
     xs = mx.ragged(keys)
     for got, want in zip(xs.to_list(), keys):
@@ -95,6 +95,20 @@ def test_packed():
         mx.Ragged.from_packed(roomy.values)
 
 
+def test_segments_in_any_order():
+    values, ids = jnp.arange(6.0), jnp.array([2, 1, 0, 2, 1, 3])
+    for rows in 3, None:
+        xs = mx.Ragged.from_packed(values, segment_ids=ids, rows=rows)
+        assert [row.tolist() for row in xs.to_list()] == [[1, 4], [0, 3], [5]]
+    fewer = mx.Ragged.from_packed(values, segment_ids=ids, rows=1)
+    assert [row.tolist() for row in fewer.to_list()] == [[1, 4]]
+
+
+def test_lengths_out_of_range_are_clamped_under_jit():
+    lengths = jax.jit(lambda n: mx.Ragged.from_padded(jnp.ones((2, 3)), n).lengths)(jnp.array([9, -2]))
+    assert lengths.tolist() == [3, 0]
+
+
 def test_round_trips_keep_gradients():
     lengths = jnp.asarray([3, 0, 5, 1])
     rows = [jnp.asarray(row) for row in ROWS]
@@ -114,7 +128,7 @@ def test_round_trips_keep_gradients():
 def test_awkward_arrays():
     awkward = pytest.importorskip("awkward")
     same(mx.from_awkward(mx.to_awkward(poisoned())).to_list(), ROWS)
-    nested = awkward.Array([[[1.0, 2.0], [], [3.0]], [[4.0]]])
+    nested = awkward.Array([[[1.0, 2.0], [], [3.0]], [[4.0]], []])
     batch = mx.from_awkward(nested)
     assert [[row.tolist() for row in rows] for rows in batch.to_list()] == nested.to_list()
     assert mx.to_awkward(batch).to_list() == nested.to_list()
@@ -152,6 +166,9 @@ def test_indexing_slicing_iterating():
     same(xs[np.array([True, False, False, True])].to_list(), [ROWS[0], ROWS[3]])
     same(mx.Ragged.concatenate([xs, mx.ragged([jnp.asarray(r) for r in ROWS])]).to_list(), ROWS * 2)
     assert len(xs[:0]) == 0 and xs[:0].to_list() == []
+    for wrong in 4, -5:
+        with pytest.raises(IndexError, match=f"There is no row {wrong}"):
+            xs[wrong]
     with pytest.raises(TypeError, match="is indexed by rows only"):
         xs[0, 1]
     with pytest.raises(mx.SizeError, match="not known while tracing"):
@@ -272,6 +289,33 @@ ERRORS = [
     (
         lambda: mx.Ragged.from_padded(np.ones((2, 3)), [1, 4]),
         "lengths: row 1 has size 4 in dimension 'n', but the data is padded to 3.",
+    ),
+    (
+        lambda: mx.Ragged.from_padded(np.ones((2, 3)), [-1, 2]),
+        "lengths: row 0 has size -1 in dimension 'n', but the data is padded to 3.",
+    ),
+    (
+        lambda: mx.Ragged.from_packed(np.arange(6.0), [-2, 1]),
+        "from_packed: lengths are from -2 and add up to -1, but there are 6 values.",
+    ),
+    (
+        lambda: mx.Ragged.from_packed(np.arange(2.0), segment_ids=np.array([1, 1, 1])),
+        "segment_ids must be 2 integers, one per row, not int64(3,).",
+    ),
+    (lambda: mx.ragged([np.ones(2)]).to_padded(1j), "fill: 1j is not a value of dtype float64."),
+    (lambda: mx.ragged([np.ones(2, bool)]).to_padded(2), "fill: 2 is not a value of dtype bool."),
+    (
+        lambda: mx.ragged([np.ones((2, 3)), np.ones((2, 4))]).rename(n="m"),
+        "rename: 'm' is no name, or one that is taken, in Ragged(f64[2, n<=2, m<=4], n=[2, 2], m=[3, 4]).",
+    ),
+    (
+        lambda: mx.Ragged.concatenate([mx.ragged([np.ones(1)]), mx.ragged([np.ones(1, int)])]),
+        "batches: one or more of equal dimensions and dtype are needed, not [Ragged(f64[1, n<=1], n=[1]), "
+        "Ragged(i64[1, n<=1], n=[1])].",
+    ),
+    (
+        lambda: mx.ragged([np.array(["a"])]),
+        "rows[0] is an array of dtype <U1: numbers, booleans or keys are needed.",
     ),
     (
         lambda: mx.Ragged.from_padded(np.ones((2, 3)), [1.0, 2.0]),

@@ -14,7 +14,7 @@ from maskax._errors import SizeError, SpecError
 from maskax._ragged import ragged
 from maskax._ragged._checks import as_array, as_lengths
 from maskax._ragged._dims import default_name, resize
-from maskax._ragged._make import _axes, _row, _sizes, _specs
+from maskax._ragged._make import _axes, _rows, _sizes, _specs
 from maskax._shapes import names_in
 
 _SHAPES = 8  # about so many, where the caller leaves buckets to us
@@ -96,7 +96,7 @@ class Batches(Sequence):
         if isinstance(index, slice):
             return dataclasses.replace(self, groups=self.groups[index])
         group = self.groups[index]
-        rows = [_row(self.rows[i]) for i in group.rows]
+        rows = _rows([self.rows[i] for i in group.rows])
         return self._policy.stack(rows, self._dims if self._read else self._layout(rows, group), group.shape)
 
     def _layout(self, rows: Sequence[Any], group: Group) -> Any:
@@ -189,7 +189,7 @@ def batches(
         Ragged(f64[2, n<=10], n=[9, 10])
     """
     if lengths is None:
-        rows = [_row(row) for row in rows]
+        rows = _rows(rows)
         dims, sizes = layout(rows, dims)
     else:
         dims = default_name(0) if dims is None else dims

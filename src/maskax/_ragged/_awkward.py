@@ -64,5 +64,7 @@ def from_awkward(array: Any, dims: Any = None, buckets: Any = None) -> Any:
     try:
         rows = [awkward.to_numpy(row, allow_missing=False) for row in array]
     except ValueError:
-        return ragged([from_awkward(row, dims, buckets) for row in array])
+        some = [from_awkward(row, dims, buckets) if len(row) else None for row in array]
+        empty = next(row for row in some if row is not None)[:0]
+        return ragged([empty if row is None else row for row in some])
     return ragged([row.astype(np.float64) if row.dtype == object else row for row in rows], dims, buckets)

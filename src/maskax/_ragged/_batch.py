@@ -12,7 +12,7 @@ import numpy as np
 from maskax import _compat
 from maskax._errors import SizeError, SpecError
 from maskax._ragged import _show
-from maskax._ragged._checks import as_array, as_fill, as_lengths, check_range, padded_alike
+from maskax._ragged._checks import as_array, as_fill, as_sizes, check_names, padded_alike
 from maskax._ragged._dims import (
     STATIC,
     default_name,
@@ -70,24 +70,14 @@ class Ragged:
 
         Raises:
             SpecError: `dims` does not fit the data, or names another dimension than `lengths`.
-            SizeError: lengths that are not integers of shape `(rows,)`, or out of range.
+            SizeError: lengths that are not integers of shape `(rows,)`, or out of range. Under `jit` they are clamped, and
+                checked where the caller uses checkify.
         """
         data = as_array(data)
         if data.ndim < 2:
             raise SpecError(f"data: rows of at least one axis are needed, (rows, n, ...), not shape {data.shape}.")
         axes = read(dims, data.ndim - 1, "dims") or (default_name(0), *[STATIC] * (data.ndim - 2))
-        names = variables(axes)
-        if not isinstance(lengths, dict):
-            if len(names) != 1:
-                raise SpecError(f"lengths: dims {axes} has the names {list(names)}; give a dict, one array per name.")
-            lengths = {names[0]: lengths}
-        if set(lengths) != set(names):
-            raise SpecError(f"lengths: names {sorted(lengths)}, but dims {axes} has {sorted(names)}.")
-        sizes = {name: as_lengths(lengths[name], name, data.shape[0]) for name in names}
-        for axis, dim in enumerate(axes, 1):
-            if dim != STATIC:
-                check_range(evaluate(dim, sizes), data.shape[axis], dim)
-        return cls(data, sizes, axes)
+        return cls(data, as_sizes(lengths, axes, data.shape), axes)
 
     @classmethod
     def from_mask(cls, data: Any, mask: Any, dims: str | Sequence[str | None] | None = None) -> "Ragged":
@@ -126,13 +116,14 @@ class Ragged:
         Args:
             values: `(total, ...)`; what lies past the last row is ignored.
             lengths: `(rows,)` integers; or else
-            segment_ids: `(total,)` integers in ascending order: 1 for the first row, 0 for what belongs to none.
+            segment_ids: `(total,)` integers, in any order: 1 for the first row, 0 for what belongs to none.
             rows: the number of rows, with segment ids; by default the largest id. Needed under `jit`.
             size: the padded size; by default the longest row's. Needed under `jit`.
             dims: the row's axes; by default the first is ragged.
 
         Raises:
             SpecError: not exactly one of `lengths` and `segment_ids`, or a size that is needed under `jit`.
+            SizeError: lengths or ids that are no integers, are negative, or do not fit the values.
         """
         data, lengths = unpack(as_array(values), lengths, segment_ids, rows, size)
         return cls.from_padded(data, lengths, dims)
@@ -142,10 +133,10 @@ class Ragged:
         """The rows of several batches, padded alike, as one batch.
 
         Raises:
-            SpecError: no batch, or batches with other dimensions or other static sizes.
+            SpecError: no batch, or batches with other dimensions, dtypes or static sizes.
         """
-        if not batches or any(b.dims != batches[0].dims for b in batches):
-            raise SpecError(f"batches: one or more of equal dimensions are needed, not {[b.dims for b in batches]}.")
+        if not batches or not all(map(is_batch, batches)) or len({(b.dims, b.data.dtype) for b in batches}) > 1:
+            raise SpecError(f"batches: one or more of equal dimensions and dtype are needed, not {batches!r}.")
         batches = padded_alike(batches)
         return jax.tree.map(lambda *leaves: numpy_of(*leaves).concatenate(leaves), *batches)
 
@@ -160,7 +151,7 @@ class Ragged:
         """
         if len(self._ragged_axes) != 1:
             raise SpecError(f"lengths: several axes of {self!r} are ragged; read .sizes['{variables(self.dims)[0]}'].")
-        return self._true(self._ragged_axes[0])
+        return self._flat()._true(self._ragged_axes[0])
 
     @property
     def mask(self) -> Any:
@@ -209,17 +200,16 @@ class Ragged:
         """Whether the rows of both have equal sizes, by value (never under `jit`, where values are not known)."""
         names = variables(self.dims)
         return set(names) == set(variables(other.dims)) and all(
-            np.array_equal(np.asarray(self.sizes[n]), np.asarray(other.sizes[n])) for n in names
+            np.array_equal(np.asarray(self._flat().sizes[n]), np.asarray(other._flat().sizes[n])) for n in names
         )
 
     def rename(self, **names: str) -> "Ragged":
         """The same rows with other names of dimensions: `xs.rename(n="m")`.
 
         Raises:
-            SpecError: a name that is not there.
+            SpecError: a name that is not there, or a new one that is no name or taken.
         """
-        if unknown := sorted(names.keys() - self.sizes.keys()):
-            raise SpecError(f"rename: there is no dimension {unknown[0]!r} in {self!r}.")
+        check_names(names, self)
         dims = tuple(_show.renamed(dim, names) for dim in self.dims)
         return Ragged(self.data, {names.get(n, n): size for n, size in self.sizes.items()}, dims)
 
@@ -244,6 +234,8 @@ class Ragged:
         """
         if isinstance(index, tuple):
             raise TypeError(f"{self!r} is indexed by rows only; xs[i] is a row, an array.")
+        if isinstance(index, int) and not -len(self) <= index < len(self):
+            raise IndexError(f"There is no row {index} in {self!r}.")
         if isinstance(self.data, Ragged):
             return jax.tree.map(lambda leaf: leaf[index], self, is_leaf=is_batch)
         picked = jax.tree.map(lambda leaf: leaf[index], self)
@@ -253,7 +245,8 @@ class Ragged:
 
     @property
     def _batch_shape(self) -> tuple[int, ...]:
-        return self.data.shape[: self.data.ndim - len(self.dims)]
+        shape = self._flat().data.shape
+        return shape[: len(shape) - len(self.dims)]
 
     @property
     def _ragged_axes(self) -> tuple[int, ...]:
@@ -292,7 +285,9 @@ class Ragged:
 
     __array__ = __jax_array__ = __neg__ = __abs__ = __invert__ = _no_array
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_array
-    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __lt__ = __le__ = __gt__ = __ge__ = _no_array
+    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __floordiv__ = __mod__ = __lt__ = __le__ = __gt__ = __ge__ = (
+        _no_array
+    )
 
 
 def is_batch(value: Any) -> bool:

@@ -10,7 +10,7 @@ from jax.tree_util import keystr, tree_flatten_with_path
 from maskax._errors import SpecError
 from maskax._ragged._batch import Ragged
 from maskax._ragged._checks import as_array, padded_alike
-from maskax._ragged._dims import STATIC, default_name, like, numpy_of, on_host, read, resize
+from maskax._ragged._dims import STATIC, default_name, is_key, like, numpy_of, on_host, read, resize
 from maskax._shapes import names_in
 
 
@@ -40,7 +40,7 @@ def ragged(rows: Sequence[Any], dims: Any = None, buckets: Any = None) -> Any:
         >>> mx.ragged([{"x": np.arange(2), "y": 0.5}, {"x": np.arange(4), "y": 1.5}])
         {'x': Ragged(i64[2, n<=4], n=[2, 4]), 'y': array([0.5, 1.5])}
     """
-    rows = [_row(row) for row in rows]
+    rows = _rows(rows)
     if not rows:
         raise SpecError("rows: at least one is needed; Ragged.from_padded makes a batch of none.")
     if isinstance(rows[0], Ragged) and all(isinstance(row, Ragged) and row.dims == rows[0].dims for row in rows):
@@ -59,13 +59,12 @@ def ragged(rows: Sequence[Any], dims: Any = None, buckets: Any = None) -> Any:
     return jax.tree.unflatten(tree, batches)
 
 
-def _row(row: Any) -> Any:
-    """A list or tuple of Python numbers is a row, not a pytree of scalars."""
-    if isinstance(row, list | tuple) and all(
-        isinstance(leaf, bool | int | float | complex) for leaf in jax.tree.leaves(row)
-    ):
-        return np.asarray(row)
-    return row
+def _rows(rows: Sequence[Any]) -> list[Any]:
+    """A list or tuple of Python numbers is a row, not a pytree of scalars; an empty one has the dtype of the others."""
+    numbers = lambda row: all(isinstance(leaf, bool | int | float | complex) for leaf in jax.tree.leaves(row))
+    rows = [np.asarray(r) if isinstance(r, list | tuple) and len(r) and numbers(r) else r for r in rows]
+    dtype = next((row.dtype for row in rows if isinstance(row, np.ndarray)), None)
+    return [np.asarray(r, dtype) if isinstance(r, list | tuple) and not len(r) else r for r in rows]
 
 
 def _specs(dims: Any, tree: Any, row: Any) -> list[Any]:
@@ -85,6 +84,8 @@ def _specs(dims: Any, tree: Any, row: Any) -> list[Any]:
 def _axes(column: Sequence[Any], spec: Any, where: str) -> tuple[str, ...]:
     """The dimension of each axis of one leaf."""
     rank, dtype = column[0].ndim, column[0].dtype
+    if not is_key(column[0]) and np.dtype(dtype).kind in "OSUMm":
+        raise SpecError(f"rows[0]{where} is an array of dtype {dtype}: numbers, booleans or keys are needed.")
     for i, array in enumerate(column):
         if array.ndim != rank or array.dtype != dtype:
             raise SpecError(

@@ -6,6 +6,7 @@ import numpy as np
 
 from maskax import _compat
 from maskax._errors import SizeError, SpecError
+from maskax._ragged._checks import as_lengths
 from maskax._ragged._dims import numpy_of
 
 
@@ -53,18 +54,23 @@ def unpack(values: Any, lengths: Any, segment_ids: Any, rows: int | None, size: 
     if (lengths is None) == (segment_ids is None):
         raise SpecError("from_packed: give either lengths or segment_ids.")
     if segment_ids is not None:
-        ids = segment_ids if hasattr(segment_ids, "dtype") else np.asarray(segment_ids)
+        ids = as_lengths(segment_ids, "segment_ids", len(values))
         xp = numpy_of(values, ids)
         count = int(_known(ids, "rows", "the number of rows").max(initial=0)) if rows is None else rows
-        belongs = ids[None] == xp.arange(1, count + 1)[:, None]
-        lengths = belongs.sum(axis=1)
-        starts = belongs.argmax(axis=1)
+        ids = xp.where((ids > 0) & (ids <= count), ids, count + 1)
+        values = values[xp.argsort(ids, stable=True)]
+        lengths = (ids[None] == xp.arange(1, count + 1)[:, None]).sum(axis=1)
     else:
-        lengths = lengths if hasattr(lengths, "dtype") else np.asarray(lengths, int)
+        lengths = as_lengths(lengths, "lengths", len(lengths))
         xp = numpy_of(values, lengths)
-        starts = xp.cumsum(lengths) - lengths
-        if _compat.is_concrete(lengths) and (total := int(np.sum(lengths))) > len(values):
-            raise SizeError(f"from_packed: lengths add up to {total}, but there are {len(values)} values.")
+        if _compat.is_concrete(lengths):
+            known = np.asarray(lengths)
+            if known.min(initial=0) < 0 or known.sum() > len(values):
+                raise SizeError(
+                    f"from_packed: lengths are from {known.min(initial=0)} and add up to {known.sum()}, but there are "
+                    f"{len(values)} values."
+                )
+    starts = xp.cumsum(lengths) - lengths
     if size is None:
         size = int(_known(lengths, "size", "the longest row").max(initial=0))
     index = starts[:, None] + xp.arange(size)

@@ -10,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from maskax import _compat
+from maskax._ragged._dims import is_key
 
 _SHORT = {"float": "f", "uint": "u", "int": "i", "complex": "c", "bfloat": "bf"}
 _SHOWN = 8
@@ -83,9 +84,10 @@ def plot(batch: Any, axes: Any = None) -> Any:
 
 
 def _is_known(batch: Any) -> bool:
-    """Whether it holds numbers, not tracers, nor what a tree may hold while it is rebuilt."""
+    """Whether it holds numbers, not tracers, keys, nor what a tree may hold while it is rebuilt."""
     leaves = [batch.data, *batch.sizes.values()]
-    return all(isinstance(leaf, np.ndarray | jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves)
+    arrays = all(isinstance(leaf, np.ndarray | jax.Array) and not isinstance(leaf, Tracer) for leaf in leaves)
+    return arrays and not is_key(batch.data)
 
 
 def renamed(dim: str, names: Mapping[str, str]) -> str:
