@@ -70,8 +70,8 @@ class Ragged:
 
         Raises:
             SpecError: `dims` does not fit the data, or names another dimension than `lengths`.
-            SizeError: lengths that are not integers of shape `(rows,)`, or out of range. Under `jit` they are clamped, and
-                checked where the caller uses checkify.
+            SizeError: lengths that are not integers of shape `(rows,)`, or out of range. Under `jit` they are clamped,
+                and checked where the caller uses checkify.
         """
         data = as_array(data)
         if data.ndim < 2:
