@@ -106,6 +106,34 @@ def test_nothing_real_gives_nan_and_harms_no_other_shard():
     assert mx.mean(nothing, per="batch") == mx.Mean(0, 0)
 
 
+def test_what_does_not_count_may_have_any_weight():
+    xs = mx.ragged([jnp.array([1.0, 3.0]), jnp.zeros(0)])
+    for per in "token", "row", "batch":
+        for bad in np.nan, np.inf:
+            assert mx.mean(xs, per=per, weights=jnp.array([1.0, bad])).value == 2
+    assert mx.mean(xs, per="batch", weights=jnp.array([-1.0, 0.0])).value == 2
+
+
+def test_integers_do_not_wrap():
+    assert mx.mean(mx.ragged([np.full(3, 2**30, np.int32)]), per="token").value == 2**30
+
+
+def test_moments_of_complex_numbers_add_up():
+    xs = mx.ragged([np.array([1 + 1j], np.complex64), np.array([3 - 2j, 1j], np.complex64)])
+    for got in mx.moments(xs), mx.moments(xs[:1]) + mx.moments(xs[1:]):
+        np.testing.assert_allclose(got.var, np.var([1 + 1j, 3 - 2j, 1j]), rtol=1e-6)
+
+
+def test_batches_of_batches_ragged_by_a_size_of_the_outer_row():
+    xs = mx.ragged([np.ones(1), np.ones(3)], dims="q")
+    documents = mx.ragged([mx.ragged([np.ones(2)]), mx.ragged([np.ones(1), np.ones(2)])])
+    outer = mx.vmap(lambda x, s: mx.vmap(lambda w: jnp.outer(x, w))(s))(xs, documents)
+    assert mx.mean(outer, per="token") == mx.Mean(11.0, 11) and outer.mask.sum() == 11
+    assert outer.to_padded(-1)[0, 0].tolist() == [[1, 1], [-1, -1], [-1, -1]]
+    shared = mx.vmap(lambda x, ys: mx.vmap(lambda y: jnp.outer(x, y))(ys), in_axes=(0, None))(xs, xs.rename(q="m"))
+    assert mx.mean(shared, per="token").count == 16
+
+
 def test_errors():
     with pytest.raises(mx.SpecError, match=r"per: one of 'token', 'row', 'batch' is needed, not 'sequence'."):
         mx.mean(jnp.ones(3), per="sequence")

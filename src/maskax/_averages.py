@@ -69,7 +69,7 @@ class Moments:
         share = other.count / jnp.maximum(count, 1)
         apart = other.mean - self.mean
         return Moments(
-            count, self.mean + apart * share, self.squares + other.squares + apart * apart * self.count * share
+            count, self.mean + apart * share, self.squares + other.squares + _square(apart) * self.count * share
         )
 
 
@@ -90,7 +90,7 @@ def mean(values: Any, *, per: str, where: Any = None, weights: Any = None, axis_
         axis_name: sum over this mapped or sharded axis too.
 
     Returns:
-        The `Mean`; its `value` is the number. Integers and booleans are summed exactly, half precision in float32.
+        The `Mean`; its `value` is the number. Booleans are summed exactly, integers and half precision in float32.
 
     Raises:
         SpecError: an unknown `per`; `where` or `weights` that do not have one entry per row; a `where` that is not
@@ -112,10 +112,11 @@ def mean(values: Any, *, per: str, where: Any = None, weights: Any = None, axis_
         totals, counts = totals / jnp.maximum(counts, 1), (counts > 0).astype(jnp.int32)
     if weights is not None:
         weights = _per_row(weights, "weights", len(counts))
+        weights = jnp.where(counts > 0, weights, 0)  # of a row that does not count it may be anything
         totals, counts = totals * weights, counts * weights
     total, count = totals.sum(), counts.sum()
     if per == "batch":
-        total, count = jnp.where(count > 0, total / jnp.where(count > 0, count, 1), 0), (count > 0).astype(jnp.int32)
+        total, count = jnp.where(count != 0, total / jnp.where(count != 0, count, 1), 0), (count != 0).astype(jnp.int32)
     return Mean(*((total, count) if axis_name is None else jax.lax.psum((total, count), axis_name)))
 
 
@@ -147,7 +148,7 @@ def moments(values: Any, *, where: Any = None, axis_name: Any = None) -> Moments
     center = total / jnp.maximum(count, 1)
     data, keep = _true(values, where)
     away = jnp.where(keep, data - center, 0)
-    squares = jnp.real(away * away.conj()).sum()
+    squares = _square(away).sum()
     return Moments(count, center, squares if axis_name is None else jax.lax.psum(squares, axis_name))
 
 
@@ -169,8 +170,9 @@ def _true(values: Any, where: Any) -> tuple[Any, Any]:
             raise SpecError(f"where: booleans are needed, True for real rows, not {real.dtype}.")
         keep = keep & real.reshape(-1, *[1] * (keep.ndim - 1))
     keep = keep.reshape(*keep.shape, *[1] * (data.ndim - keep.ndim))
-    if jnp.issubdtype(data.dtype, jnp.inexact):
-        data = data.astype(jnp.promote_types(data.dtype, jnp.float32))
+    if data.dtype != bool:  # integers too: their sums would wrap
+        wide = jnp.float32 if jnp.issubdtype(data.dtype, jnp.inexact) else jnp.result_type(float)
+        data = data.astype(jnp.promote_types(data.dtype, wide))
     return jnp.where(keep, data, 0), keep
 
 
@@ -179,3 +181,7 @@ def _per_row(value: Any, name: str, rows: int) -> Any:
     if value.shape != (rows,):
         raise SpecError(f"{name}: one entry per row is needed, shape ({rows},), not {value.shape}.")
     return value
+
+
+def _square(x: Any) -> Any:
+    return jnp.real(x * jnp.conj(x))

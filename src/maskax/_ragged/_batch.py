@@ -245,8 +245,7 @@ class Ragged:
 
     @property
     def _batch_shape(self) -> tuple[int, ...]:
-        shape = self._flat().data.shape
-        return shape[: len(shape) - len(self.dims)]
+        return (shape := self._flat().data.shape)[: len(shape) - len(self.dims)]
 
     @property
     def _ragged_axes(self) -> tuple[int, ...]:
@@ -259,7 +258,13 @@ class Ragged:
         """A batch of batches as one array with two axes of rows, where rows that are padding have size 0."""
         if not isinstance(self.data, Ragged):
             return self
-        return Ragged(self.data._flat().data, {n: size.to_padded() for n, size in self.sizes.items()}, self.dims)
+        sizes = {n: size.to_padded() if isinstance(size, Ragged) else size for n, size in self.sizes.items()}
+        dims = list(self.dims)
+        for axis, (own, outer) in enumerate(zip(self.dims, self.data.dims[1:])):
+            if own == STATIC and outer != STATIC:  # ragged by a size of the outer row
+                true, dims[axis] = self.data._true(axis + 1)[:, None], f"outer{axis}"
+                sizes[dims[axis]] = numpy_of(true).broadcast_to(true, self.data.data.shape[:2])
+        return Ragged(self.data.data, sizes, tuple(dims))
 
     def _unpadded(self) -> Any:
         sizes = [self._true(axis) for axis in self._ragged_axes]

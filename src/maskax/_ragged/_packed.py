@@ -71,6 +71,7 @@ def unpack(values: Any, lengths: Any, segment_ids: Any, rows: int | None, size: 
                     f"{len(values)} values."
                 )
     starts = xp.cumsum(lengths) - lengths
+    lengths = xp.clip(lengths, 0, xp.maximum(len(values) - starts, 0))
     if size is None:
         size = int(_known(lengths, "size", "the longest row").max(initial=0))
     index = starts[:, None] + xp.arange(size)
