@@ -90,15 +90,19 @@ def broadcast_specs(specs: Any, tree: Any, name: str, against: str) -> list[str 
         if not is_spec(spec):
             raise SpecError(f"{name}{keystr(path)} must be a shape string such as 'n, _' or None, not {spec!r}.")
     try:
-        # By number, since a spec of None would be taken for a part of the tree.
-        flat, structure = jax.tree.flatten(specs, is_leaf=is_spec)
-        numbers = jax.tree.broadcast(jax.tree.unflatten(structure, range(len(flat))), tree)
+        return broadcast_prefix(specs, tree, is_spec)
     except (ValueError, TypeError, KeyError):
         shown = jax.tree.map(lambda _: "*", tree)
         raise SpecError(
             f"{name} does not have the structure of {against}.\n  {name}: {specs!r}\n  {against}: {shown!r}\n"
             f"  Give one shape string per array, or one string or None for a whole part of {against}."
         ) from None
+
+
+def broadcast_prefix(prefix: Any, tree: Any, is_leaf: Callable[[Any], bool]) -> list[Any]:
+    """The leaf of `prefix` that stands for each leaf of `tree`. By number: a leaf of None would count as a subtree."""
+    flat, structure = jax.tree.flatten(prefix, is_leaf=is_leaf)
+    numbers = jax.tree.broadcast(jax.tree.unflatten(structure, range(len(flat))), tree)
     return [flat[number] for number in jax.tree.leaves(numbers)]
 
 

@@ -107,7 +107,7 @@ def mean(values: Any, *, per: str, where: Any = None, weights: Any = None, axis_
     """
     if per not in _PER:
         raise SpecError(f"per: one of {', '.join(map(repr, _PER))} is needed, not {per!r}.")
-    totals, counts = _rows(values, where)
+    totals, counts = _rows(*_true(values, where))
     if per == "row":
         totals, counts = totals / jnp.maximum(counts, 1), (counts > 0).astype(jnp.int32)
     if weights is not None:
@@ -141,20 +141,19 @@ def moments(values: Any, *, where: Any = None, axis_name: Any = None) -> Moments
         >>> part.mean, part.var
         (Array(3., dtype=float32), Array(2.6666667, dtype=float32))
     """
-    totals, counts = _rows(values, where)
+    data, keep = _true(values, where)
+    totals, counts = _rows(data, keep)
     total, count = totals.sum(), counts.sum()
     if axis_name is not None:
         total, count = jax.lax.psum((total, count), axis_name)
     center = total / jnp.maximum(count, 1)
-    data, keep = _true(values, where)
     away = jnp.where(keep, data - center, 0)
     squares = _square(away).sum()
     return Moments(count, center, squares if axis_name is None else jax.lax.psum(squares, axis_name))
 
 
-def _rows(values: Any, where: Any) -> tuple[Any, Any]:
+def _rows(data: Any, keep: Any) -> tuple[Any, Any]:
     """Sum and number of the true values of each row."""
-    data, keep = _true(values, where)
     axes = tuple(range(1, data.ndim))
     return data.sum(axis=axes), jnp.broadcast_to(keep, data.shape).sum(axis=axes, dtype=jnp.int32)
 

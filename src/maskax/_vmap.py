@@ -11,7 +11,7 @@ import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from maskax import _compat
-from maskax._arguments import Argument, within
+from maskax._arguments import Argument, broadcast_prefix, within
 from maskax._errors import SizeError, SpecError, UnmaskableError
 from maskax._mask import run
 from maskax._ragged import Ragged, is_batch
@@ -195,16 +195,14 @@ def _in_axes(in_axes: Any, args: Any, kwargs: Any, tree: Any) -> list[int | None
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     is_axis = lambda axis: axis is None or isinstance(axis, int)
-    flat, structure = jax.tree.flatten((in_axes, 0), is_leaf=is_axis)
     opaque = jax.tree.unflatten(tree, range(tree.num_leaves))
     try:
-        numbers = jax.tree.broadcast(jax.tree.unflatten(structure, range(len(flat))), opaque)
+        return broadcast_prefix((in_axes, 0), opaque, is_axis)
     except (ValueError, TypeError, KeyError):
         raise SpecError(
             f"in_axes does not have the structure of the arguments.\n  in_axes: {in_axes!r}\n  args: {opaque[0]!r}\n"
             "  Give one axis (or None) per argument, or per part of one."
         ) from None
-    return [flat[number] for number in jax.tree.leaves(numbers)]
 
 
 def _check_rows(leaves: Sequence[Any], axes: Mapping[int, int], where: Sequence[str]) -> None:
@@ -231,10 +229,8 @@ def _check_out_axes(out_axes: Any, results: Any) -> None:
     if isinstance(out_axes, int) and out_axes == 0:
         return
     is_axis = lambda axis: axis is None or isinstance(axis, int)
-    flat, structure = jax.tree.flatten(out_axes, is_leaf=is_axis)
     leaves = jax.tree.leaves(results, is_leaf=is_batch)
     opaque = jax.tree.map(lambda _: 0, results, is_leaf=is_batch)
-    numbers = jax.tree.broadcast(jax.tree.unflatten(structure, range(len(flat))), opaque)
-    for number, leaf in zip(jax.tree.leaves(numbers), leaves):
-        if is_batch(leaf) and flat[number] != 0:
-            raise SpecError(f"out_axes: a result is Ragged, with its rows in front: its axis is 0, not {flat[number]}.")
+    for axis, leaf in zip(broadcast_prefix(out_axes, opaque, is_axis), leaves):
+        if is_batch(leaf) and axis != 0:
+            raise SpecError(f"out_axes: a result is Ragged, with its rows in front: its axis is 0, not {axis}.")

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
+from maskax._arguments import broadcast_prefix
 from maskax._errors import SpecError
 from maskax._ragged._batch import Ragged
 from maskax._ragged._checks import as_array, padded_alike
@@ -73,12 +74,10 @@ def _specs(dims: Any, tree: Any, row: Any) -> list[Any]:
     if dims is None or isinstance(dims, str) or is_names:
         return [dims] * tree.num_leaves
     is_spec = lambda spec: spec is None or isinstance(spec, str)
-    flat, structure = jax.tree.flatten(dims, is_leaf=is_spec)
     try:
-        numbers = jax.tree.broadcast(jax.tree.unflatten(structure, range(len(flat))), row)
+        return [spec or "" for spec in broadcast_prefix(dims, row, is_spec)]
     except (ValueError, TypeError, KeyError):
         raise SpecError(f"dims does not have the structure of a row.\n  dims: {dims!r}\n  row: {tree}") from None
-    return [flat[number] or "" for number in jax.tree.leaves(numbers)]
 
 
 def _axes(column: Sequence[Any], spec: Any, where: str) -> tuple[str, ...]:
