@@ -24,6 +24,7 @@ from jax._src.lax import parallel
 source_info_util.register_exclusion(os.path.dirname(__file__))
 
 InconclusiveDimension = core.InconclusiveDimensionOperation
+LOWERING_LOG, TRACING_LOG = "jax._src.interpreters.pxla", "jax._src.interpreters.partial_eval"
 
 
 # --- dimension expressions ---------------------------------------------------------------------------------------

@@ -12,8 +12,10 @@ from typing import Any, cast
 
 import jax
 
-_LOWERED = logging.getLogger("jax._src.interpreters.pxla"), "Compiling %s with global shapes and types"
-_EXPLAINED = logging.getLogger("jax._src.interpreters.partial_eval"), "TRACING CACHE MISS"
+from maskax import _compat
+
+_LOWERED = logging.getLogger(_compat.LOWERING_LOG), "Compiling %s with global shapes and types"
+_EXPLAINED = logging.getLogger(_compat.TRACING_LOG), "TRACING CACHE MISS"
 _COMPILED = "/jax/core/compile/backend_compile_duration"
 _UNEXPLAINED = "JAX says nothing (an operation outside of jit; other shardings, devices or settings)"
 
