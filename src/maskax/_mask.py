@@ -117,6 +117,57 @@ class Outcome(NamedTuple):
     sizes: Sizes
 
 
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A function traced at symbolic sizes, to be run at any padded sizes.
+
+    Attributes:
+        jaxpr: the program; its avals are logical shapes.
+        consts: the arrays it closes over, weights of an enclosing derivative among them.
+        tree: the tree of its results.
+        scope: where its dimension names live.
+        arguments: what it takes, with their logical shapes.
+        constraints: what was assumed of the sizes.
+    """
+
+    jaxpr: Any
+    consts: Sequence[Any]
+    tree: Any
+    scope: Scope
+    arguments: Sequence[Argument]
+    constraints: Sequence[str]
+
+    @property
+    def avals(self) -> list[Any]:
+        """The abstract values of the results: their logical shapes as dimensions."""
+        return [var.aval for var in self.jaxpr.outvars]
+
+    def run(self, values: Sequence[Any], consts: Sequence[Any], sizes: Mapping[str, Any], fill: Any = 0) -> Outcome:
+        """The results on padded arrays, one per argument that is an array."""
+        padded = iter(values)
+        arguments = [dataclasses.replace(a, value=next(padded)) if a.is_array else a for a in self.arguments]
+        limits = _limits(arguments, self.scope)
+        frame = Sizes(limits, check_sizes(sizes, limits, self.scope, arguments), self.scope)
+        check_constraints(self.constraints, frame)
+        with self.scope.entered():
+            out = interpret(self.jaxpr, consts, [a.clean(frame) for a in arguments if a.is_array], frame)
+            results = [_finish(value, aval, frame, fill) for value, aval in zip(out, self.avals)]
+        return Outcome(jax.tree.unflatten(self.tree, results), self.avals, self.tree, frame)
+
+
+def trace(fun: Callable[..., Any], arguments: Sequence[Argument], tree: Any, constraints: Sequence[str]) -> Program:
+    """Traces `fun`, whose arguments are the leaves of `tree`."""
+    scope = Scope()
+    scope.constrain(constraints)
+    for argument in arguments:
+        argument.parse(scope)
+    limits = _limits(arguments, scope)
+    # What JAX knows of a size's range decides comparisons such as that with the length of a table of positions.
+    # Never below 2: a dimension that can only be 1 would broadcast.
+    _compat.add_constraints(scope.symbolic, [f"{n} <= {_compat.max_dim(limits[n], 2)}" for n in limits])
+    return Program(*_trace(fun, arguments, tree, scope), scope, arguments, constraints)
+
+
 def run(
     fun: Callable[..., Any],
     arguments: Sequence[Argument],
@@ -127,26 +178,15 @@ def run(
     constraints: Sequence[str] = (),
     fill: Any = 0,
 ) -> Outcome:
-    """Traces `fun` at symbolic sizes and runs it on padded arguments, which are the leaves of `tree`."""
-    scope = Scope()
-    scope.constrain(constraints)
-    for argument in arguments:
-        argument.parse(scope)
-    limits = solve_limits([(a.where, a.dims, a.value.shape) for a in arguments if a.is_array], scope)
-    # What JAX knows of a size's range decides comparisons such as that with the length of a table of positions.
-    # Never below 2: a dimension that can only be 1 would broadcast.
-    _compat.add_constraints(scope.symbolic, [f"{n} <= {_compat.max_dim(limits[n], 2)}" for n in limits])
-    frame = Sizes(limits, check_sizes(sizes, limits, scope, arguments), scope)
-    check_constraints(constraints, frame)
-
-    program, consts, out_tree = _trace(fun, arguments, tree, scope)
-    avals = [var.aval for var in program.outvars]
+    """Traces `fun` and runs it on the arguments."""
+    program = trace(fun, arguments, tree, constraints)
     if out_shape is not None:
-        _check_out_shape(out_shape, avals, out_tree, scope)
-    with scope.entered():
-        values = interpret(program, consts, [a.clean(frame) for a in arguments if a.is_array], frame)
-        results = [_finish(value, aval, frame, fill) for value, aval in zip(values, avals)]
-    return Outcome(jax.tree.unflatten(out_tree, results), avals, out_tree, frame)
+        _check_out_shape(out_shape, program.avals, program.tree, program.scope)
+    return program.run([a.value for a in arguments if a.is_array], program.consts, sizes, fill)
+
+
+def _limits(arguments: Sequence[Argument], scope: Scope) -> dict[str, Any]:
+    return solve_limits([(a.where, a.dims, a.value.shape) for a in arguments if a.is_array], scope)
 
 
 def shapecheck(in_shapes: Any, out_shape: Any, fun: Callable[..., Any] | None = None) -> Any:
