@@ -18,6 +18,7 @@ from maskax._errors import UnmaskableError as UnmaskableError
 from maskax._mask import LogicalShape as LogicalShape
 from maskax._mask import mask as mask
 from maskax._mask import shapecheck as shapecheck
+from maskax._plan import Plan as Plan
 from maskax._ragged import Packed as Packed
 from maskax._ragged import Ragged as Ragged
 from maskax._ragged import from_awkward as from_awkward

@@ -142,11 +142,16 @@ class Program:
         """The abstract values of the results: their logical shapes as dimensions."""
         return [var.aval for var in self.jaxpr.outvars]
 
+    def limits(self, shapes: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """The largest value of each dimension variable, for arrays of these padded shapes."""
+        arrays = [a for a in self.arguments if a.is_array]
+        return solve_limits([(a.where, a.dims, shape) for a, shape in zip(arrays, shapes)], self.scope)
+
     def run(self, values: Sequence[Any], consts: Sequence[Any], sizes: Mapping[str, Any], fill: Any = 0) -> Outcome:
         """The results on padded arrays, one per argument that is an array."""
         padded = iter(values)
         arguments = [dataclasses.replace(a, value=next(padded)) if a.is_array else a for a in self.arguments]
-        limits = _limits(arguments, self.scope)
+        limits = self.limits([value.shape for value in values])
         frame = Sizes(limits, check_sizes(sizes, limits, self.scope, arguments), self.scope)
         check_constraints(self.constraints, frame)
         with self.scope.entered():
@@ -161,7 +166,7 @@ def trace(fun: Callable[..., Any], arguments: Sequence[Argument], tree: Any, con
     scope.constrain(constraints)
     for argument in arguments:
         argument.parse(scope)
-    limits = _limits(arguments, scope)
+    limits = solve_limits([(a.where, a.dims, a.value.shape) for a in arguments if a.is_array], scope)
     # What JAX knows of a size's range decides comparisons such as that with the length of a table of positions.
     # Never below 2: a dimension that can only be 1 would broadcast.
     _compat.add_constraints(scope.symbolic, [f"{n} <= {_compat.max_dim(limits[n], 2)}" for n in limits])
@@ -183,10 +188,6 @@ def run(
     if out_shape is not None:
         _check_out_shape(out_shape, program.avals, program.tree, program.scope)
     return program.run([a.value for a in arguments if a.is_array], program.consts, sizes, fill)
-
-
-def _limits(arguments: Sequence[Argument], scope: Scope) -> dict[str, Any]:
-    return solve_limits([(a.where, a.dims, a.value.shape) for a in arguments if a.is_array], scope)
 
 
 def shapecheck(in_shapes: Any, out_shape: Any, fun: Callable[..., Any] | None = None) -> Any:

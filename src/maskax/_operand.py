@@ -133,3 +133,11 @@ def select(mask: Any, data: Any, value: Any) -> Any:
     else:
         fill = jnp.asarray(value, data.dtype)
     return jax.lax.select_n(jnp.broadcast_to(mask, data.shape), jnp.broadcast_to(fill, data.shape), data)
+
+
+def zeros(aval: Any) -> Any:
+    """Zeros of a type; for typed PRNG keys, those whose data is all zeros."""
+    if not jnp.issubdtype(aval.dtype, jax.dtypes.prng_key):
+        return jnp.zeros(aval.shape, aval.dtype)
+    key = jax.eval_shape(jax.random.key_data, aval)
+    return jax.random.wrap_key_data(jnp.zeros(key.shape, key.dtype), impl=aval.dtype._impl.name)

@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from maskax import _compat
 from maskax._arguments import Argument, broadcast_prefix, within
 from maskax._errors import SizeError, SpecError, UnmaskableError
-from maskax._mask import run
+from maskax._mask import Program, trace
+from maskax._plan import Plan, as_plan, can_skip, run_in_trips
 from maskax._ragged import Ragged, is_batch
 from maskax._ragged._dims import STATIC, evaluate, linear, substitute, variables
 from maskax._shapes import Sizes
@@ -28,6 +30,7 @@ def vmap(
     axis_size: int | None = None,
     spmd_axis_name: Any = None,
     constraints: str | Sequence[str] = (),
+    plan: Plan | str | None = None,
 ) -> Any:
     """Maps a function of one example over a batch, `Ragged` batches included.
 
@@ -46,6 +49,7 @@ def vmap(
         axis_size: the number of rows, where no argument tells.
         spmd_axis_name: as for `jax.vmap`.
         constraints: what JAX may assume of the sizes while it traces `fun`, such as `"n >= 2"`, see `mask`.
+        plan: how to skip padding inside the program, see `Plan`; `"auto"` for one with all defaults.
 
     Returns:
         The function over batches.
@@ -68,7 +72,11 @@ def vmap(
     constraints = (constraints,) if isinstance(constraints, str) else tuple(constraints)
     options = {"axis_name": axis_name, "axis_size": axis_size, "spmd_axis_name": spmd_axis_name}
     if fun is None:
-        return functools.partial(vmap, in_axes=in_axes, out_axes=out_axes, constraints=constraints, **options)
+        return functools.partial(
+            vmap, in_axes=in_axes, out_axes=out_axes, constraints=constraints, plan=plan, **options
+        )
+
+    chosen = as_plan(plan)
 
     @functools.wraps(fun)
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -82,24 +90,41 @@ def vmap(
         _check_rows(leaves, axes, where)
         names = _Names([(where[i], batch) for i, batch in batches.items()])
 
-        def row(data: Mapping[int, Any], variables: Mapping[str, Any], sizes: Mapping[str, Any]) -> Any:
-            def of_row(*values: Any) -> Any:
-                new = list(leaves)
-                for i, value in zip(axes, values):
-                    new[i] = value
-                args, kwargs = jax.tree.unflatten(tree, new)
-                return fun(*args, **kwargs)
+        data = {i: batches[i].data if i in batches else leaves[i] for i in axes}
 
+        def of_row(*values: Any) -> Any:
+            new = list(leaves)
+            for i, value in zip(axes, values):
+                new[i] = value
+            args, kwargs = jax.tree.unflatten(tree, new)
+            return fun(*args, **kwargs)
+
+        def program(rows: Sequence[Any]) -> Program:
             specs = {i: names.spec(batch) for i, batch in batches.items()}
-            arguments = [Argument(where[i], specs.get(i), data[i]) for i in axes]
-            out = run(of_row, arguments, jax.tree.structure(tuple(axes)), variables, constraints=constraints)
-            flat = zip(jax.tree.leaves(out.outputs), out.avals)
-            results = jax.tree.unflatten(out.tree, [names.result(x, aval.shape, out.sizes, sizes) for x, aval in flat])
+            arguments = [Argument(where[i], specs.get(i), x) for i, x in zip(axes, rows)]
+            return trace(of_row, arguments, jax.tree.structure(tuple(axes)), constraints)
+
+        def finished(program: Program, outputs: Sequence[Any], run_time: Sizes, sizes: Mapping[str, Any]) -> Any:
+            flat = [names.result(x, aval.shape, run_time, sizes) for x, aval in zip(outputs, program.avals)]
+            results = jax.tree.unflatten(program.tree, flat)
             _check_out_axes(out_axes, results)
             return results
 
-        data = {i: batches[i].data if i in batches else leaves[i] for i in axes}
-        return jax.vmap(row, (axes, 0, 0), out_axes, **options)(data, names.variables, names.sizes)
+        def row(data: Sequence[Any], variables: Mapping[str, Any], sizes: Mapping[str, Any]) -> Any:
+            traced = program(data)
+            arrays = [x for x, a in zip(data, traced.arguments) if a.is_array]
+            out = traced.run(arrays, traced.consts, variables)
+            return finished(traced, jax.tree.leaves(out.outputs), out.sizes, sizes)
+
+        if chosen is not None and can_skip(data.values(), options):
+            rows = [jnp.moveaxis(jnp.asarray(x), axes[i], 0) for i, x in data.items()]
+            traced = program([jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in rows])
+            outputs, run_time = run_in_trips(traced, chosen, rows, names.variables)
+            of_outputs = lambda outputs, sizes: finished(traced, outputs, run_time, sizes)
+            return jax.vmap(of_outputs, 0, out_axes)(outputs, names.sizes)
+        return jax.vmap(row, (list(axes.values()), 0, 0), out_axes, **options)(
+            list(data.values()), names.variables, names.sizes
+        )
 
     return mapped
 

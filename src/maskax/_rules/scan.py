@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from maskax import _compat
 from maskax._interpret import Context, programs
-from maskax._operand import Operand, select
+from maskax._operand import Operand, select, zeros
 from maskax._registry import rule
 from maskax._rules.control import arrays, spread
 from maskax._shapes import Dim, Sizes
@@ -104,7 +104,7 @@ def loop(
             return count + 1, carry, [jax.lax.dynamic_update_index_in_dim(all_, new, i, 0) for all_, new in zip(ys, y)]
 
         y_types = jax.eval_shape(lambda: rolled(size_values, consts, carry, xs))[1]
-        ys = list(_compat.varying_alike([*map(_zeros, y_types), *carry, *xs, *size_values])[: len(y_types)])
+        ys = list(_compat.varying_alike([*map(zeros, y_types), *carry, *xs, *size_values])[: len(y_types)])
         state = jnp.zeros_like(last), carry, ys
         _, carry, ys = jax.lax.while_loop(lambda state: state[0] < last, one, state)
         return carry, ys
@@ -138,10 +138,3 @@ def _batched_along_first(x: Any) -> Any:
     `custom_jvp` as if function and derivative agreed on that axis; where they do not, it takes another axis for it.
     """
     return jax.lax.reshape(jax.lax.reshape(x, (1, *x.shape)), x.shape)
-
-
-def _zeros(aval: Any) -> Any:
-    if not jnp.issubdtype(aval.dtype, jax.dtypes.prng_key):
-        return jnp.zeros(aval.shape, aval.dtype)
-    key = jax.eval_shape(jax.random.key_data, aval)
-    return jax.random.wrap_key_data(jnp.zeros(key.shape, key.dtype), impl=aval.dtype._impl.name)

@@ -1,0 +1,126 @@
+"""`Plan`: how `vmap` makes the cost of a batch follow its true sizes."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from maskax import _compat
+from maskax._buckets import Buckets, Cost
+from maskax._errors import SpecError
+from maskax._mask import Program
+from maskax._shapes import Sizes
+from maskax._trips import Boxes, Value, trips
+
+# Where the choice stands. On a CPU what counts is that a trip's arrays stay in the cache; an accelerator wants to be full.
+TOKENS_PER_TRIP = {"cpu": 1024, "default": 1 << 16}
+STEPS = {1: 8, 2: 3}  # by the number of ragged dimensions: into how many equal steps each is cut
+"""Defaults of `Plan`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Padding skipped inside one compiled program: rows run in trips, each at the padded size of its bucket.
+
+    Rows are ordered by bucket. Each bucket has a loop of its own, whose every trip runs as many rows as fit a budget of
+    tokens, and that makes as many trips as the batch needs. Results go back to the places of their rows.
+
+    Attributes:
+        buckets: the padded sizes: one `Buckets` for every ragged dimension, or a dict of them by name. The padded size of
+            the batch is always one more. By default 8 equal steps.
+        tokens_per_trip: how many elements, padding included, one trip runs, along all ragged dimensions of its rows. By
+            default 1024 on a CPU, 65536 on an accelerator.
+
+    Example:
+        >>> import jax.numpy as jnp, maskax as mx
+        >>> xs = mx.ragged([jnp.array([1.0, 3.0]), jnp.array([1.0, 2.0, 6.0])])
+        >>> plan = mx.Plan(buckets=mx.Buckets([2, 4]), tokens_per_trip=8)
+        >>> mx.vmap(lambda x: x - x.mean(), plan=plan)(xs).to_list()
+        [Array([-1.,  1.], dtype=float32), Array([-2., -1.,  3.], dtype=float32)]
+    """
+
+    buckets: Buckets | Mapping[str, Buckets] | None = None
+    tokens_per_trip: int | None = None
+
+    @classmethod
+    def fit(cls, lengths: Any, k: int = 8, cost: Cost = "linear", tokens_per_trip: int | None = None) -> "Plan":
+        """The plan whose `k` buckets pad rows of these lengths with the least work, see `Buckets.fit`."""
+        return cls(Buckets.fit(lengths, k, cost), tokens_per_trip)
+
+    def boxes(self, limits: Mapping[str, int], rows: int) -> Boxes:
+        """The padded sizes of trips over `rows` rows whose dimensions run up to `limits`."""
+        steps = [self._steps(name, limit, len(limits)) for name, limit in limits.items()]
+        extents = sorted(itertools.product(*steps), key=lambda box: (math.prod(box), box))
+        budget = self.tokens_per_trip or TOKENS_PER_TRIP.get(jax.default_backend(), TOKENS_PER_TRIP["default"])
+        return Boxes(tuple(extents), tuple(max(1, min(rows, budget // max(1, math.prod(box)))) for box in extents))
+
+    def _steps(self, name: str, limit: int, dimensions: int) -> list[int]:
+        buckets = self.buckets.get(name) if isinstance(self.buckets, Mapping) else self.buckets
+        count = STEPS.get(dimensions, 2)
+        sizes = [-(-limit * i // count) for i in range(1, count)] if buckets is None else buckets.sizes
+        return sorted({size for size in sizes if size < limit} | {limit})
+
+
+def can_skip(data: Iterable[Any], options: Mapping[str, Any]) -> bool:
+    """Whether rows can run in trips.
+
+    Not where they are ragged batches themselves, where they must run side by side for a collective over them or for a
+    mesh axis, nor inside a masked function, where their number may be a run-time size.
+    """
+    shapes = [getattr(x, "shape", None) for x in data]
+    alone = not any(options.values())
+    return alone and all(shape is not None and all(isinstance(d, int) for d in shape) for shape in shapes)
+
+
+def run_in_trips(
+    program: Program, plan: Plan, data: Sequence[Any], variables: Mapping[str, Any]
+) -> tuple[list[Any], Sizes]:
+    """The results of `program` on every row, flat, padded to the largest size; and what the dimensions are there.
+
+    Args:
+        program: a function of one row.
+        plan: how to run it.
+        data: the rows' arrays, `(rows, ...)`.
+        variables: the true size of each dimension variable, `(rows,)`.
+    """
+    scope, consts = program.scope, [jnp.asarray(c) for c in program.consts]
+    names = list(variables)
+    sizes = jnp.stack([jnp.asarray(variables[name], _compat.dimension_dtype()) for name in names])
+    limits = program.limits([x.shape[1:] for x in data])
+    boxes = plan.boxes({name: limits[scope.local(name)] for name in names}, sizes.shape[1])
+    frames = [Sizes(dict(zip(map(scope.local, names), extents)), {}, scope) for extents in boxes.extents]
+
+    def in_rows(shape: Sequence[Any], dtype: Any, dims: Sequence[Any]) -> Value:
+        return Value((sizes.shape[1], *shape), dtype, tuple(frame.padded(dims) for frame in frames))
+
+    def body(box: int, values: Sequence[Any]) -> Sequence[Any]:
+        consts_here, rows = values[: len(consts)], values[len(consts) :]
+
+        def row(sizes: Sequence[Any], *arrays: Any) -> list[Any]:
+            return jax.tree.leaves(program.run(arrays, consts_here, dict(zip(names, sizes))).outputs)
+
+        return jax.vmap(row)(rows[: len(names)], *rows[len(names) :])
+
+    dims = [a.dims for a in program.arguments if a.is_array]
+    takes = [Value(c.shape, c.dtype) for c in consts]
+    takes += [in_rows((), sizes.dtype, ()) for _ in names]
+    takes += [in_rows(x.shape[1:], x.dtype, d) for x, d in zip(data, dims)]
+    gives = [in_rows(frames[-1].padded(aval.shape), aval.dtype, aval.shape) for aval in program.avals]
+    return trips(body, boxes, sizes, [*consts, *sizes, *data], takes, gives), frames[-1]
+
+
+def as_plan(plan: "Plan | str | None") -> Plan | None:
+    """The plan that is meant: `"auto"` is one with all defaults.
+
+    Raises:
+        SpecError: neither a plan nor `"auto"`.
+    """
+    if plan is None or isinstance(plan, Plan):
+        return plan
+    if plan != "auto":
+        raise SpecError(f"plan: a maskax.Plan, 'auto' or None is needed, not {plan!r}.")
+    return Plan()
