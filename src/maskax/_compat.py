@@ -6,6 +6,7 @@ name it needs and, where versions differ, which version spells it how.
 
 import contextlib
 import functools
+import math
 import operator
 import os
 import traceback
@@ -32,10 +33,7 @@ LOWERING_LOG, TRACING_LOG = "jax._src.interpreters.pxla", "jax._src.interpreters
 
 def max_dim(*dims: Any) -> Any:
     """Maximum of dimensions that may be symbolic; an int where the comparison can be decided."""
-    result, *rest = dims
-    for dim in rest:
-        result = core.max_dim(result, dim)
-    return result
+    return functools.reduce(core.max_dim, dims)
 
 
 def min_dim(*dims: Any) -> Any:
@@ -125,11 +123,6 @@ def is_literal(atom: Any) -> bool:
     return isinstance(atom, core.Literal)
 
 
-def is_dropped(var: Any) -> bool:
-    """Whether an equation's result is never used."""
-    return isinstance(var, core.DropVar)
-
-
 def is_concrete(value: Any) -> bool:
     """Whether a value's numbers can be looked at now."""
     return core.is_concrete(value)
@@ -142,8 +135,7 @@ def dimension_dtype() -> Any:
 
 def source_line() -> str:
     """The user's line that made the equation being interpreted (see `blame`): `model.py:41 (pool)`."""
-    frame = source_info_util.user_frame(source_info_util.current().traceback)
-    if frame is None:
+    if (frame := source_info_util.user_frame(source_info_util.current().traceback)) is None:
         return "an unknown line"
     function = frame.function_name.rsplit(".", 1)[-1]
     return f"{frame.file_name.rsplit('/', 1)[-1]}:{frame.start_line} ({function})"
@@ -152,9 +144,8 @@ def source_line() -> str:
 def user_line(error: BaseException) -> str:
     """The user's innermost line in an error's traceback."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if source_info_util.is_user_filename(f.filename)]
-    if not frames:
-        return "an unknown line"
-    return f"{frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno} ({frames[-1].name})"
+    places = [f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno} ({f.name})" for f in frames]
+    return places[-1] if places else "an unknown line"
 
 
 @contextlib.contextmanager
@@ -235,15 +226,12 @@ def custom_vjp_backward(params: Mapping[str, Any]) -> Callable[..., Sequence[Any
 
     def backward(*args: Any) -> list[Any]:
         out = params["bwd"].call_wrapped(*args)
-        cotangents = out[0] if isinstance(out, tuple) and len(out) == 2 and _is_log(out[1]) else out
+        # JAX 0.12 returns `(cotangents, logs)`.
+        logged = isinstance(out, tuple) and len(out) == 2 and (out[1] is None or isinstance(out[1], dict))
+        cotangents = out[0] if logged else out
         return [None if type(c).__name__ == "Zero" else c for c in cotangents]
 
     return backward
-
-
-def _is_log(value: Any) -> bool:
-    # JAX 0.12's backward rules return `(cotangents, logs)`.
-    return value is None or isinstance(value, dict)
 
 
 # --- run-time checks ---------------------------------------------------------------------------------------------
@@ -286,14 +274,27 @@ def _discharge(*args: Any, low: Any, high: Any, message: str) -> Any:
 checkify.error_checks[_size_check_p] = _discharge
 
 
-# --- sums over rows ----------------------------------------------------------------------------------------------
+# --- collectives over rows ---------------------------------------------------------------------------------------
 
-# `psum` multiplies what is no tracer by the number of rows: right for a number, wrong for the size of a row.
-_psum = parallel._psum
-
-
-def _psum_of_sizes(x: Any, *args: Any, **kwargs: Any) -> Any:
-    return _psum(jax.tree.map(lambda v: jnp.asarray(v) if jax.export.is_symbolic_dim(v) else v, x), *args, **kwargs)
+_psum, _pvary = parallel._psum, parallel.pvary
 
 
-parallel._psum = _psum_of_sizes
+def _psum_of_sizes(x: Any, axis_name: Any, **options: Any) -> Any:
+    """`psum` where sizes are symbolic: that of a row is no constant, and there may be as many rows as such a size."""
+    names = axis_name if isinstance(axis_name, tuple | list) else (axis_name,)
+    rows = math.prod(core.get_axis_env().axis_size(name) for name in names if not isinstance(name, int))
+    x = jax.tree.map(lambda v: jnp.asarray(v) if jax.export.is_symbolic_dim(v) else v, x)
+    if jax.export.is_symbolic_dim(rows) and not any(isinstance(v, core.Tracer) for v in jax.tree.leaves(x)):
+        return jax.tree.map(lambda v: rows * v, x)
+    return _psum(x, axis_name, **options)
+
+
+def _pvary_over_devices(x: Any, axis_name: Any) -> Any:
+    """`pvary` with words for what it only asserts: inside `shard_map` its axes are those of devices."""
+    try:
+        return _pvary(x, axis_name)
+    except AssertionError:
+        raise NotImplementedError(f"JAX has no collective over {axis_name}, a vmap inside shard_map.") from None
+
+
+parallel._psum, parallel.pvary = _psum_of_sizes, _pvary_over_devices

@@ -13,6 +13,10 @@ _AS_INT = (
     "  value: jnp.asarray(n). To loop over it: jax.lax.fori_loop, or jax.lax.scan over the array, or over\n"
     "  jnp.arange(n) where only the length counts."
 )
+_OVER_ROWS = (
+    "Say shard_map(..., check_vma=False), or return what each row adds (mx.vmap without axis_name), sum it over the\n"
+    "  rows, and over devices with jax.lax.psum: mx.mean(..., axis_name='devices') and mx.moments do so."
+)
 _HINTS = {
     r"divide evenly|equal division": "Write the dimension as a multiple in in_shapes: '2*k' instead of 'n'.",
     r"associative scan": "Use jax.lax.scan, or jnp.cumsum, cumprod, cummax and their kin.",
@@ -45,6 +49,8 @@ def _hint(text: str, scope: Scope) -> str | None:
     """What to do instead, if it is run-time sizes that the text is about."""
     if "_DimExpr" in text or re.search("integers?, got '", text):
         return _AS_INT
+    if "a vmap inside shard_map" in text:
+        return _OVER_ROWS
     name = "|".join(map(re.escape, scope.names)) or "(?!)"
     if not re.search(rf"[(\[][^()\[\]]*\b(?:{name})\b[^()\[\]]*[)\]]|size:? (?:{name})\b", text):
         return None

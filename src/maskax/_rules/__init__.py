@@ -2,6 +2,7 @@
 
 from maskax._rules import (
     callback,
+    collective,
     contract,
     control,
     derivatives,
@@ -24,6 +25,7 @@ from maskax._rules import (
 
 __all__ = [
     "callback",
+    "collective",
     "contract",
     "control",
     "derivatives",

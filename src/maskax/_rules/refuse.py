@@ -6,7 +6,7 @@ from maskax._interpret import Context
 from maskax._operand import Operand
 from maskax._registry import rule
 
-_COLLECTIVE = (
+COLLECTIVE = (
     "Along the mapped axis every row has an array of its own size, so elements of different rows do not correspond.",
     "Reduce to a static shape first, for instance psum(x.sum(0)) and psum(x.shape[0]); or gather outside of the mask.",
 )
@@ -24,11 +24,8 @@ _REFERENCE = (
 )
 
 REFUSED: dict[str, tuple[str, str]] = {
-    **dict.fromkeys(
-        ["all_gather", "all_gather_invariant", "all_to_all", "pbroadcast", "pmax", "pmin", "ppermute", "psum"],
-        _COLLECTIVE,
-    ),
-    **dict.fromkeys(["psum_invariant", "ragged_all_to_all", "reduce_scatter"], _COLLECTIVE),
+    **dict.fromkeys(["all_gather", "all_gather_invariant", "all_to_all", "pbroadcast", "ppermute"], COLLECTIVE),
+    **dict.fromkeys(["psum_invariant", "ragged_all_to_all", "reduce_scatter"], COLLECTIVE),
     **dict.fromkeys(["rng_bit_generator", "rng_uniform"], _GENERATOR),
     **dict.fromkeys(["scaled_dot", "scaled_matmul", "scaled_matmul_wrapper"], _SCALED),
     "cholesky_update": (
