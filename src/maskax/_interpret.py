@@ -61,6 +61,11 @@ class Context:
         """Whether any of the dimensions is only known at run time."""
         return any(map(self.sizes.is_ragged, dims))
 
+    @property
+    def meets_ragged(self) -> bool:
+        """Whether anything in this equation, or in a program inside it, is ragged."""
+        return _is_ragged(self.eqn, self.sizes)
+
     def bind(self, *arrays: Any, **changes: Any) -> Any:
         """Applies this equation's primitive, with its own parameters but for the `changes`."""
         return _compat.bind(self.eqn, arrays, changes)

@@ -18,10 +18,11 @@ def arrays(values: Sequence[Padded]) -> list[Any]:
     return [value.data for value in values]
 
 
-@rule("jit", "pjit", "closed_call", "core_call", "custom_vmap_call", "composite")
+@rule("jit", "pjit", "call", "closed_call", "core_call", "eval_jaxpr", "custom_vmap_call", "composite")
+@rule("remat_opt", "xla_metadata_call")
 def call(ctx: Context, *operands: Operand, **params: Any) -> list[Padded]:
     """A call is transparent: its body is interpreted in place."""
-    body = next(params[k] for k in ("jaxpr", "call_jaxpr", "call") if k in params)
+    body = next(params[k] for k in ("jaxpr", "call_jaxpr", "call", "fwd_jaxpr") if k in params)
     return ctx.interpret(body, *[x.value for x in operands])
 
 

@@ -131,7 +131,8 @@ def key_data(ctx: Context, x: Operand, **_: Any) -> Any:
 
 
 @rule("name", "device_put", "optimization_barrier", "size_check")
-@rule("sharding_constraint", "reshard", "pvary", "layout_constraint")
+@rule("sharding_constraint", "reshard", "relayout", "pvary", "layout_constraint", "shard_alike", "stage")
+@rule("dce_sink", "inspect_sharding", "xla_metadata_value")
 def unchanged(ctx: Context, *operands: Operand, **_: Any) -> Any:
     """Results are the operands: what is known of their padding stays known."""
     out = ctx.bind(*[x.data for x in operands])

@@ -42,6 +42,12 @@ def random_split(ctx: Context, keys: Operand, *, shape: Sequence[Dim], **_: Any)
     return _flat_draw(ctx, keys, shape)
 
 
+@rule("threefry2x32")
+def threefry2x32(ctx: Context, *operands: Operand) -> Any:
+    """`u32[], u32[], u32[n], u32[n] -> u32[n], u32[n]`: each counter alone."""
+    return ctx.bind(*ctx.broadcast(operands))
+
+
 @rule("random_gamma", guarded=True)
 def random_gamma(ctx: Context, keys: Operand, alpha: Operand, **_: Any) -> Any:
     """`key[], f32[n, m] -> f32[n, m]`: one key per element, split off by its linear index."""
