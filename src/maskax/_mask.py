@@ -147,12 +147,15 @@ class Program:
         arrays = [a for a in self.arguments if a.is_array]
         return solve_limits([(a.where, a.dims, shape) for a, shape in zip(arrays, shapes)], self.scope)
 
-    def run(self, values: Sequence[Any], consts: Sequence[Any], sizes: Mapping[str, Any], fill: Any = 0) -> Outcome:
-        """The results on padded arrays, one per argument that is an array."""
+    def run(
+        self, values: Sequence[Any], consts: Sequence[Any], sizes: Mapping[str, Any], fill: Any = 0, prefixes: int = 0
+    ) -> Outcome:
+        """The results on padded arrays, one per argument that is an array; for `prefixes` see `Sizes`."""
         padded = iter(values)
         arguments = [dataclasses.replace(a, value=next(padded)) if a.is_array else a for a in self.arguments]
         limits = self.limits([value.shape for value in values])
-        frame = Sizes(limits, check_sizes(sizes, limits, self.scope, arguments), self.scope)
+        true = check_sizes(sizes, limits, self.scope, arguments)
+        frame = Sizes(limits, true, self.scope, prefixes=prefixes)
         check_constraints(self.constraints, frame)
         with self.scope.entered():
             out = interpret(self.jaxpr, consts, [a.clean(frame) for a in arguments if a.is_array], frame)

@@ -141,3 +141,9 @@ def zeros(aval: Any) -> Any:
         return jnp.zeros(aval.shape, aval.dtype)
     key = jax.eval_shape(jax.random.key_data, aval)
     return jax.random.wrap_key_data(jnp.zeros(key.shape, key.dtype), impl=aval.dtype._impl.name)
+
+
+def split(values: Sequence[Any], *stops: int) -> list[list[Any]]:
+    """A list in parts."""
+    edges = [0, *stops, len(values)]
+    return [list(values[a:b]) for a, b in zip(edges, edges[1:])]

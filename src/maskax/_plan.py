@@ -12,9 +12,11 @@ import jax.numpy as jnp
 from maskax import _compat
 from maskax._buckets import Buckets, Cost
 from maskax._errors import SpecError
+from maskax._interpret import programs
+from maskax._loops import Boxes, Value, trips
 from maskax._mask import Program
+from maskax._operand import split
 from maskax._shapes import Sizes
-from maskax._trips import Boxes, Value, trips
 
 # Where the choice stands. On a CPU what counts is that a trip's arrays stay in the cache; an accelerator wants to be full.
 TOKENS_PER_TRIP = {"cpu": 1024, "default": 1 << 16}
@@ -45,6 +47,7 @@ class Plan:
 
     buckets: Buckets | Mapping[str, Buckets] | None = None
     tokens_per_trip: int | None = None
+    prefixes: int = 8
 
     @classmethod
     def fit(cls, lengths: Any, k: int = 8, cost: Cost = "linear", tokens_per_trip: int | None = None) -> "Plan":
@@ -76,7 +79,7 @@ def can_skip(data: Iterable[Any], options: Mapping[str, Any]) -> bool:
     return alone and all(shape is not None and all(isinstance(d, int) for d in shape) for shape in shapes)
 
 
-def run_in_trips(
+def run_planned(
     program: Program, plan: Plan, data: Sequence[Any], variables: Mapping[str, Any]
 ) -> tuple[list[Any], Sizes]:
     """The results of `program` on every row, flat, padded to the largest size; and what the dimensions are there.
@@ -89,28 +92,45 @@ def run_in_trips(
     """
     scope, consts = program.scope, [jnp.asarray(c) for c in program.consts]
     names = list(variables)
-    sizes = jnp.stack([jnp.asarray(variables[name], _compat.dimension_dtype()) for name in names])
+    sizes = [jnp.asarray(variables[name], _compat.dimension_dtype()) for name in names]
     limits = program.limits([x.shape[1:] for x in data])
-    boxes = plan.boxes({name: limits[scope.local(name)] for name in names}, sizes.shape[1])
+    count = len(sizes[0])
+
+    def side_by_side(consts: Sequence[Any], sizes: Sequence[Any], data: Sequence[Any], prefixes: int = 0) -> list[Any]:
+        """Rows at whatever padded size they have."""
+
+        def row(sizes: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
+            out = program.run(arrays, consts, dict(zip(names, sizes)), prefixes=prefixes)
+            return jax.tree.leaves(out.outputs)
+
+        return jax.vmap(row)(sizes, data)
+
+    if _scans(program.jaxpr, limits):
+        return side_by_side(consts, sizes, data, plan.prefixes), Sizes(limits, {}, scope)
+    boxes = plan.boxes({name: limits[scope.local(name)] for name in names}, count)
     frames = [Sizes(dict(zip(map(scope.local, names), extents)), {}, scope) for extents in boxes.extents]
 
     def in_rows(shape: Sequence[Any], dtype: Any, dims: Sequence[Any]) -> Value:
-        return Value((sizes.shape[1], *shape), dtype, tuple(frame.padded(dims) for frame in frames))
+        return Value((count, *shape), dtype, tuple(frame.padded(dims) for frame in frames))
 
-    def body(box: int, values: Sequence[Any]) -> Sequence[Any]:
-        consts_here, rows = values[: len(consts)], values[len(consts) :]
-
-        def row(sizes: Sequence[Any], *arrays: Any) -> list[Any]:
-            return jax.tree.leaves(program.run(arrays, consts_here, dict(zip(names, sizes))).outputs)
-
-        return jax.vmap(row)(rows[: len(names)], *rows[len(names) :])
+    def body(_: int, values: Sequence[Any]) -> Sequence[Any]:
+        return side_by_side(*split(values, len(consts), len(consts) + len(names)))
 
     dims = [a.dims for a in program.arguments if a.is_array]
     takes = [Value(c.shape, c.dtype) for c in consts]
-    takes += [in_rows((), sizes.dtype, ()) for _ in names]
+    takes += [in_rows((), size.dtype, ()) for size in sizes]
     takes += [in_rows(x.shape[1:], x.dtype, d) for x, d in zip(data, dims)]
     gives = [in_rows(frames[-1].padded(aval.shape), aval.dtype, aval.shape) for aval in program.avals]
-    return trips(body, boxes, sizes, [*consts, *sizes, *data], takes, gives), frames[-1]
+    return trips(body, boxes, jnp.stack(sizes), [*consts, *sizes, *data], takes, gives), frames[-1]
+
+
+def _scans(jaxpr: Any, limits: Mapping[str, Any]) -> bool:
+    """Whether a program scans over a ragged length."""
+    return any(
+        (eqn.primitive.name == "scan" and not limits.keys().isdisjoint(_compat.variables(eqn.params["length"])))
+        or any(_scans(inner, limits) for inner in programs(eqn))
+        for eqn in jaxpr.eqns
+    )
 
 
 def as_plan(plan: "Plan | str | None") -> Plan | None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,16 @@ _NAME = r"\b(?!(?:floordiv|mod|max|min)\b)[A-Za-z]\w*"
 def names_in(text: str) -> list[str]:
     """The dimension names in a shape string or constraint, each once."""
     return list(dict.fromkeys(re.findall(_NAME, text)))
+
+
+def entries(text: str) -> list[str]:
+    """The entries of a shape string: `"(floordiv(n, 2), _)"` has two."""
+    text = text.strip()
+    depth = list(itertools.accumulate((c == "(") - (c == ")") for c in text))
+    if text.startswith("(") and depth[-1] == 0 and all(depth[:-1]):
+        return entries(text[1:-1])
+    cuts = [i for i, c in enumerate(text) if c == "," and not depth[i]]
+    return [text[a + 1 : b].strip() for a, b in zip([-1, *cuts], [*cuts, len(text)])]
 
 
 class Scope:
@@ -70,9 +81,7 @@ class Scope:
         self, spec: str, shape: Sequence[Dim] | None, where: str, error: type[MaskaxError] = SpecError
     ) -> tuple[Dim, ...]:
         """The dimensions that `spec` gives to an array of padded shape `shape` (`None`: of any shape)."""
-        text = spec.strip()
-        if text.startswith("(") and text.endswith(")"):
-            text = text[1:-1]
+        text = ", ".join(entries(spec))
         try:
             like = None if shape is None else tuple(shape)
             dims = export.symbolic_shape(self.local(text), scope=self.symbolic, like=like) if text else []
@@ -125,12 +134,14 @@ class Sizes:
         alive: a boolean scalar, false on the steps of a loop that run past a row's own end; `None` outside such loops.
             Whatever is computed while it is false is thrown away, but must not produce nan on the way.
         scope: how names are shown to the user.
+        prefixes: how many prefixes of a batch its scans run through as they shrink; 0: they run all rows to the last end.
     """
 
     limits: Mapping[str, Dim]
     values: Mapping[str, Any]
     scope: Scope
     alive: Any = None
+    prefixes: int = 0
 
     def replace(self, **changes: Any) -> "Sizes":
         """A copy with some attributes changed."""

@@ -15,7 +15,7 @@ from maskax import _compat
 from maskax._arguments import Argument, broadcast_prefix, within
 from maskax._errors import SizeError, SpecError, UnmaskableError
 from maskax._mask import Program, trace
-from maskax._plan import Plan, as_plan, can_skip, run_in_trips
+from maskax._plan import Plan, as_plan, can_skip, run_planned
 from maskax._ragged import Ragged, is_batch
 from maskax._ragged._dims import STATIC, evaluate, linear, substitute, variables
 from maskax._shapes import Sizes
@@ -119,7 +119,7 @@ def vmap(
         if chosen is not None and can_skip(data.values(), options):
             rows = [jnp.moveaxis(jnp.asarray(x), axes[i], 0) for i, x in data.items()]
             traced = program([jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in rows])
-            outputs, run_time = run_in_trips(traced, chosen, rows, names.variables)
+            outputs, run_time = run_planned(traced, chosen, rows, names.variables)
             of_outputs = lambda outputs, sizes: finished(traced, outputs, run_time, sizes)
             return jax.vmap(of_outputs, 0, out_axes)(outputs, names.sizes)
         return jax.vmap(row, (list(axes.values()), 0, 0), out_axes, **options)(

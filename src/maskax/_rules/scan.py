@@ -12,7 +12,8 @@ import jax.numpy as jnp
 
 from maskax import _compat
 from maskax._interpret import Context, programs
-from maskax._operand import Operand, select, zeros
+from maskax._loops import Layout, shrinking_scan
+from maskax._operand import Operand, select, split, zeros
 from maskax._registry import rule
 from maskax._rules.control import arrays, spread
 from maskax._shapes import Dim, Sizes
@@ -39,12 +40,12 @@ def _(axis_size: int, in_batched: list[bool], size: Any) -> tuple[Any, bool]:
 def scan(ctx: Context, *operands: Operand, jaxpr: Any, length: Dim, reverse: bool, unroll: int, **_: Any) -> list[Any]:
     """`carry, f32[n, d] -> carry, f32[n, d]`."""
     n_consts, n_carry = _compat.scan_counts(ctx.eqn.params)
-    consts, carry, xs = _split([x.data for x in operands], n_consts, n_consts + n_carry)
+    consts, carry, xs = split([x.data for x in operands], n_consts, n_consts + n_carry)
 
     def step(sizes: Sizes, consts: list[Any], carry: list[Any], x: list[Any]) -> tuple[list[Any], list[Any]]:
         values: list[Any] = list(ctx.inputs([*consts, *carry, *x]))
         values[n_consts : n_consts + n_carry] = carry  # a step may reduce
-        new, y = _split(arrays(ctx.interpret(jaxpr, *values, sizes=sizes)), n_carry)
+        new, y = split(arrays(ctx.interpret(jaxpr, *values, sizes=sizes)), n_carry)
         return new, y
 
     carry, ys = loop(ctx, step, jaxpr, consts, carry, xs, length, reverse, unroll)
@@ -86,6 +87,8 @@ def loop(
         one = lambda carry, item: masked(sizes, consts, item[0] < steps, carry, item[1])
         return jax.lax.scan(one, carry, (positions, xs), length=padded, reverse=reverse, unroll=unroll)
 
+    if ctx.sizes.prefixes:
+        return _shrinking(ctx, masked, consts, carry, xs, length, reverse)
     if _resists(program):
         return rolled(size_values, consts, carry, xs)
 
@@ -118,17 +121,50 @@ def loop(
     return early(size_values, consts, carry, xs)
 
 
+def _shrinking(
+    ctx: Context, masked: Any, consts: list[Any], carry: list[Any], xs: list[Any], length: Dim, reverse: bool
+) -> tuple[list[Any], list[Any]]:
+    """The loop as one that runs ever fewer rows; here for a batch of one, which `vmap` makes one of many."""
+    size_values, restore = spread(ctx.sizes.replace(prefixes=1))
+
+    def per_row(in_rows: Sequence[bool]) -> Any:
+        axes = [0 if mapped else None for mapped in in_rows]
+
+        def row(alive: Any, consts: list[Any], carry: list[Any], x: list[Any]) -> Any:
+            values, consts = split(consts, len(size_values))
+            return masked(restore(values), consts, alive, carry, x)
+
+        return lambda *values: (*jax.vmap(row, (0, axes, 0, 0))(*values), [])
+
+    shared = [jnp.asarray(x) for x in (*size_values, *consts)]
+    one_step = lambda consts, carry, xs: masked(
+        restore(size_values), consts, jnp.asarray(True), carry, [x[0] for x in xs]
+    )
+    types = jax.eval_shape(one_step, consts, carry, xs)[1]
+    layout = Layout(
+        consts=(False,) * len(shared),
+        carry=len(carry),
+        xs=(False,) * len(xs),
+        ys=tuple((y, False) for y in types),
+        sums=(),
+        steps=ctx.sizes.bound(length),
+        reverse=reverse,
+        prefixes=ctx.sizes.prefixes,
+    )
+    rows = [jnp.asarray(x)[None] for x in (*carry, *xs)]
+    step = per_row(layout.consts)
+    lengths = ctx.true(length)[None]
+    out = shrinking_scan(step, layout, lengths, [*shared, *rows], per_row=per_row)
+    new, ys = split([x[0] for x in out], len(carry))
+    return new, ys
+
+
 def _resists(program: Any) -> bool:
     """Whether JAX cannot differentiate a body inside the rule of a `custom_jvp`: it then runs all padded steps."""
     return any(
         eqn.primitive.name in ("custom_vjp_call", "cond") or any(map(_resists, programs(eqn)))
         for eqn in _compat.open_jaxpr(program)[0].eqns
     )
-
-
-def _split(values: Sequence[Any], *stops: int) -> list[list[Any]]:
-    edges = [0, *stops, len(values)]
-    return [list(values[a:b]) for a, b in zip(edges, edges[1:])]
 
 
 def _batched_along_first(x: Any) -> Any:

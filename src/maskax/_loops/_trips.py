@@ -252,7 +252,9 @@ def _batched(args: Sequence[Any], dims: Sequence[Any], *, body: Body, boxes: Box
         return x.reshape(count * x.shape[1], *x.shape[2:])
 
     def more(values: Sequence[Value]) -> list[Value]:
-        return [v if v.windows is None else dataclasses.replace(v, shape=(count * v.shape[0], *v.shape[1:])) for v in values]
+        return [
+            v if v.windows is None else dataclasses.replace(v, shape=(count * v.shape[0], *v.shape[1:])) for v in values
+        ]
 
     sizes = front[0] if mapped[0] else jnp.broadcast_to(front[0], (count, *front[0].shape))
     sizes = jnp.moveaxis(sizes, 0, 1).reshape(sizes.shape[1], -1)
