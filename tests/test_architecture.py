@@ -11,7 +11,16 @@ ORDER = [
     *("_errors", "_compat", "_registry", "_bounds", "_shapes", "_wording", "_signs", "_operand", "_loops", "_interpret"),
     *("_rules", "_arguments", "_mask", "_ragged", "_buckets", "_batches", "grain", "_averages", "_plan", "_vmap", "testing"),
 ]
-ALONE = {"tree": {"_errors", "tree"}, "optim": {"_errors", "tree", "optim"}}
+ALONE = {
+    "tree": {"_errors", "tree"},
+    "optim": {"_errors", "tree", "optim"},
+    "_extent": {"_errors", "_compat"},
+    "fft": {"_extent"},
+    "lax": {"_extent"},
+    "nn": {"_extent"},
+    "numpy": {"_errors", "_compat", "_extent", "fft", "numpy"},
+    "random": {"_extent", "numpy"},
+}
 
 
 def imports(path):

@@ -1,5 +1,8 @@
 """Masks for JAX: write a function for one example, run it on padded batches, get exactly the same function."""
 
+from maskax import fft as fft
+from maskax import lax as lax
+from maskax import numpy as numpy
 from maskax import optim as optim
 from maskax import testing as testing
 from maskax import tree as tree
