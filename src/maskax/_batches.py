@@ -7,15 +7,12 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.tree_util import keystr, tree_flatten_with_path
 
 from maskax._buckets import Buckets, rows_that_fit
 from maskax._errors import SizeError, SpecError
-from maskax._ragged import ragged
-from maskax._ragged._checks import as_array, as_lengths
-from maskax._ragged._dims import default_name, resize
-from maskax._ragged._make import _axes, _rows, _sizes, _specs
-from maskax._shapes import names_in
+from maskax._ragged._checks import as_lengths, check_buckets
+from maskax._ragged._dims import default_name, resize, variables
+from maskax._ragged._make import Layout, as_rows
 
 _SHAPES = 8  # about so many, where the caller leaves buckets to us
 
@@ -64,8 +61,9 @@ class Policy:
 
     def stack(self, rows: Sequence[Any], dims: Any, shape: tuple[int, ...]) -> Any:
         """The batch of `rows`, whose dimensions `dims` is a tree like a row."""
-        exactly = {name: Buckets([extent]) for name, extent in zip(self.buckets, shape[1:])}
-        batch = ragged([{"row": row} for row in rows], {"row": dims}, exactly)["row"]
+        batch = Layout.of([{"row": row} for row in rows], {"row": dims}).stacked(dict(zip(self.buckets, shape[1:])))[
+            "row"
+        ]
         if not self.fill:
             return batch
         batch = jax.tree.map(lambda leaf: resize(leaf, (shape[0], *leaf.shape[1:])), batch)
@@ -96,7 +94,7 @@ class Batches(Sequence):
         if isinstance(index, slice):
             return dataclasses.replace(self, groups=self.groups[index])
         group = self.groups[index]
-        rows = _rows([self.rows[i] for i in group.rows])
+        rows = as_rows([self.rows[i] for i in group.rows])
         return self._policy.stack(rows, self._dims if self._read else self._layout(rows, group), group.shape)
 
     def _layout(self, rows: Sequence[Any], group: Group) -> Any:
@@ -189,11 +187,11 @@ def batches(
         Ragged(f64[2, n<=10], n=[9, 10])
     """
     if lengths is None:
-        rows = _rows(rows)
+        rows = as_rows(rows)
         dims, sizes = layout(rows, dims)
     else:
         dims = default_name(0) if dims is None else dims
-        name = next(iter(names_in(dims)), "") if isinstance(dims, str) else default_name(0)
+        name = next(iter(variables(jax.tree.leaves(dims))), "")
         known = lengths if isinstance(lengths, Mapping) else {name: lengths}
         sizes = {name: np.asarray(as_lengths(values, name, len(rows))) for name, values in known.items()}
     policy = Policy(by_name(buckets, sizes), rows_per_batch, tokens_per_batch, drop_remainder, fill)
@@ -205,8 +203,7 @@ def by_name(buckets: Any, sizes: Mapping[str, np.ndarray], fit: bool = True) -> 
     """Buckets for every dimension; those that are not given are fitted, if they may be."""
     if not sizes:
         raise SpecError("rows: nothing in them is ragged; there is no length to batch by. Name an axis with dims=.")
-    if isinstance(buckets, Mapping) and (unknown := sorted(set(buckets) - set(sizes))):
-        raise SpecError(f"buckets: there is no dimension {unknown[0]!r} in the rows, but {sorted(sizes)}.")
+    check_buckets(buckets, list(sizes))
     given = buckets if isinstance(buckets, Mapping) else dict.fromkeys(sizes, buckets)
     if not fit and (missing := [name for name in sizes if not given.get(name)]):
         raise SpecError(f"buckets: none for dimension {missing[0]!r}; give a Buckets for each of {list(sizes)}.")
@@ -219,13 +216,5 @@ def layout(rows: Sequence[Any], dims: Any) -> tuple[Any, dict[str, np.ndarray]]:
 
     It is found from all rows, since what differs in the data set need not differ in every batch.
     """
-    if not rows:
-        raise SpecError("rows: at least one is needed.")
-    paths, tree = tree_flatten_with_path(rows[0])
-    for i, row in enumerate(rows):
-        if (other := jax.tree.structure(row)) != tree:
-            raise SpecError(f"rows[{i}] has another structure than rows[0]:\n  {other}\n  {tree}")
-    where = [keystr(path) for path, _ in paths]
-    columns = [[as_array(leaf) for leaf in column] for column in zip(*map(jax.tree.leaves, rows))]
-    axes = [_axes(column, spec, path) for column, spec, path in zip(columns, _specs(dims, tree, rows[0]), where)]
-    return jax.tree.unflatten(tree, [", ".join(names) for names in axes]), _sizes(columns, axes, where)
+    found = Layout.of(rows, dims)
+    return jax.tree.unflatten(found.tree, [", ".join(names) for names in found.axes]), found.sizes

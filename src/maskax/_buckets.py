@@ -13,6 +13,7 @@ from maskax import _compat
 from maskax._errors import SizeError, SpecError
 from maskax._ragged._batch import Ragged
 from maskax._ragged._dims import STATIC, evaluate, read, resize, variables
+from maskax._shapes import entries
 
 _COSTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"linear": lambda n: n, "quadratic": lambda n: n * n}
 Cost = str | Callable[[np.ndarray], Any]
@@ -44,10 +45,10 @@ class Buckets:
     sizes: tuple[int, ...]
 
     def __init__(self, sizes: Iterable[int]):
-        given = np.asarray(list(sizes))
-        if given.ndim != 1 or not np.issubdtype(given.dtype, np.integer) or given.size == 0 or given.min() < 1:
-            raise SpecError(f"sizes: one or more positive integers are needed, not {sizes!r}.")
-        object.__setattr__(self, "sizes", tuple(np.unique(given).tolist()))
+        given = list(sizes) if isinstance(sizes, Iterable) else []
+        if not given or not all(_is_integer(size) and size >= 1 for size in given):
+            raise SpecError(f"sizes: one or more positive integers are needed, not {sizes!r}: mx.Buckets([8, 16, 32]).")
+        object.__setattr__(self, "sizes", tuple(sorted({int(size) for size in given})))
 
     @classmethod
     def geometric(cls, lo: int, hi: int, ratio: float = 1.5) -> "Buckets":
@@ -61,8 +62,10 @@ class Buckets:
             >>> mx.Buckets.geometric(8, 64, ratio=2).sizes
             (8, 16, 32, 64)
         """
-        if not 1 <= lo <= hi or not ratio > 1:
-            raise SpecError(f"geometric: lo={lo}, hi={hi}, ratio={ratio}; 1 <= lo <= hi and ratio > 1 are needed.")
+        if not (_is_integer(lo) and _is_integer(hi) and 1 <= lo <= hi and ratio > 1):
+            raise SpecError(
+                f"geometric: lo={lo!r}, hi={hi!r}, ratio={ratio!r}; integers 1 <= lo <= hi and ratio > 1 are needed."
+            )
         sizes = [lo]
         while sizes[-1] < hi:
             sizes.append(min(hi, max(sizes[-1] + 1, int(sizes[-1] * ratio))))
@@ -80,8 +83,8 @@ class Buckets:
             >>> mx.Buckets.multiples(of=128, hi=500).sizes
             (128, 256, 384, 512)
         """
-        if of < 1 or hi < 1:
-            raise SpecError(f"multiples: of={of}, hi={hi}; positive integers are needed.")
+        if not (_is_integer(of) and _is_integer(hi) and of >= 1 and hi >= 1):
+            raise SpecError(f"multiples: of={of!r}, hi={hi!r}; positive integers are needed.")
         return cls(range(of, hi + of, of))
 
     @classmethod
@@ -105,8 +108,8 @@ class Buckets:
             (5, 31, 90)
         """
         values = _integers(lengths, "lengths").ravel()
-        if not values.size or k < 1:
-            raise SpecError(f"fit: {values.size} lengths, k={k}; one or more of both are needed.")
+        if not values.size or not _is_integer(k) or k < 1:
+            raise SpecError(f"fit: {values.size} lengths, k={k!r}; one or more of both are needed.")
         sizes, rows = np.unique(np.maximum(values, 1), return_counts=True)
         costs = _costs(cost, sizes)
         if np.any(np.diff(costs) < 0):
@@ -176,7 +179,7 @@ class Buckets:
             >>> mx.Buckets([8, 32]).shapes("n, 80", tokens_per_batch=128)
             [(16, 8, 80), (4, 32, 80)]
         """
-        axes = read(dims, dims.count(",") + 1, "dims")
+        axes = read(dims, len(entries(dims)), "dims")
         assert axes is not None
         if STATIC in axes:
             raise SpecError(f"dims: {dims!r} leaves the size of an axis open; write a number instead of '_'.")
@@ -200,7 +203,8 @@ class Buckets:
             SizeError: a length is above the largest size.
         """
         values = _integers(lengths, "lengths")
-        return 1 - float(np.sum(_costs(cost, values))) / max(float(np.sum(_costs(cost, self.round(values)))), 1)
+        work, padded = (float(np.sum(_costs(cost, sizes))) for sizes in (values, self.round(values)))
+        return 1 - work / padded if padded else 0.0
 
 
 def rows_that_fit(extents: Iterable[int], rows_per_batch: int | None, tokens_per_batch: int | None) -> int:
@@ -208,6 +212,9 @@ def rows_that_fit(extents: Iterable[int], rows_per_batch: int | None, tokens_per
     extents = tuple(map(int, extents))
     if rows_per_batch is None and tokens_per_batch is None:
         raise SpecError("rows_per_batch, tokens_per_batch: one of them is needed.")
+    for name, value in {"rows_per_batch": rows_per_batch, "tokens_per_batch": tokens_per_batch}.items():
+        if value is not None and not _is_integer(value):
+            raise SpecError(f"{name}: an integer is needed, not {value!r}.")
     tokens = int(np.prod(extents))
     if tokens_per_batch is not None and tokens > tokens_per_batch:
         raise SpecError(
@@ -218,6 +225,10 @@ def rows_that_fit(extents: Iterable[int], rows_per_batch: int | None, tokens_per
     if min(fits) < 1:
         raise SpecError(f"rows_per_batch: {rows_per_batch}; a batch has at least one row.")
     return min(fits)
+
+
+def _is_integer(value: Any) -> bool:
+    return np.ndim(value) == 0 and np.issubdtype(np.asarray(value).dtype, np.integer)
 
 
 def _integers(value: Any, what: str) -> np.ndarray:

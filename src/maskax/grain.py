@@ -15,7 +15,7 @@ import numpy as np
 from maskax._batches import Batches, Policy, by_name, layout
 from maskax._buckets import Buckets, rows_that_fit
 from maskax._errors import SpecError
-from maskax._ragged._make import _rows
+from maskax._ragged._make import as_rows
 
 
 class BatchIterDataset(grain.IterDataset):
@@ -96,7 +96,7 @@ class BatchIterDataset(grain.IterDataset):
 
     def _read(self, rows: Iterator[Any], number: int) -> Batches:
         """The batches of the window of this number, the next `rows`; none at the end."""
-        window = _rows(list(itertools.islice(rows, self._window)))
+        window = as_rows(list(itertools.islice(rows, self._window)))
         if not window:
             raise StopIteration
         dims, sizes = layout(window, self._dims)

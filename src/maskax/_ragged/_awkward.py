@@ -61,10 +61,30 @@ def from_awkward(array: Any, dims: Any = None, buckets: Any = None) -> Any:
     array = awkward.Array(array)
     if array.fields or array.ndim < 2:
         raise SpecError(f"array: rows of numbers are needed, not {array.type}; take one field: array['x'].")
+    inner, depth = array, 1
+    while (rows := _rectangular(inner)) is None:
+        inner, depth = awkward.flatten(inner, axis=1), depth + 1
+    if depth == 1:
+        return ragged(rows, dims, buckets)
+    empty = [ragged(rows[:1], dims)[:0]]
+    for _ in range(depth - 2):
+        empty.append(ragged(empty[-1:])[:0])
+
+    def batch(array: Any, depth: int) -> Any:
+        if not len(array):
+            return empty[depth - 1]
+        return ragged(_rectangular(array), dims) if depth == 1 else ragged(batches(array, depth))
+
+    def batches(array: Any, depth: int) -> list[Any]:
+        return [batch(row, depth - 1) for row in array]
+
+    return ragged(batches(array, depth), None, buckets)
+
+
+def _rectangular(array: Any) -> Any:
+    """The rows as NumPy arrays, if each of them is rectangular; else `None`."""
     try:
-        rows = [awkward.to_numpy(row, allow_missing=False) for row in array]
+        rows = [_awkward().to_numpy(row, allow_missing=False) for row in array]
     except ValueError:
-        some = [from_awkward(row, dims, buckets) if len(row) else None for row in array]
-        empty = next(row for row in some if row is not None)[:0]
-        return ragged([empty if row is None else row for row in some])
-    return ragged([row.astype(np.float64) if row.dtype == object else row for row in rows], dims, buckets)
+        return None
+    return [row.astype(np.float64) if row.dtype == object else row for row in rows]

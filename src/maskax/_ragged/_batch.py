@@ -12,11 +12,12 @@ import numpy as np
 from maskax import _compat
 from maskax._errors import SizeError, SpecError
 from maskax._ragged import _show
-from maskax._ragged._checks import as_array, as_fill, as_sizes, check_names, padded_alike
+from maskax._ragged._checks import as_array, as_fill, as_index, as_sizes, check_names, check_parts, padded_alike
 from maskax._ragged._dims import (
     STATIC,
     default_name,
     evaluate,
+    innermost,
     is_key,
     like,
     numpy_of,
@@ -135,7 +136,8 @@ class Ragged:
         Raises:
             SpecError: no batch, or batches with other dimensions, dtypes or static sizes.
         """
-        if not batches or not all(map(is_batch, batches)) or len({(b.dims, b.data.dtype) for b in batches}) > 1:
+        some = batches and all(isinstance(b, Ragged) for b in batches)
+        if not some or len({(jax.tree.structure(b), innermost(b).dtype) for b in batches}) > 1:
             raise SpecError(f"batches: one or more of equal dimensions and dtype are needed, not {batches!r}.")
         batches = padded_alike(batches)
         return jax.tree.map(lambda *leaves: numpy_of(*leaves).concatenate(leaves), *batches)
@@ -232,20 +234,17 @@ class Ragged:
         Raises:
             SizeError: one row whose size is not known, under `jit`.
         """
-        if isinstance(index, tuple):
-            raise TypeError(f"{self!r} is indexed by rows only; xs[i] is a row, an array.")
-        if isinstance(index, int) and not -len(self) <= index < len(self):
-            raise IndexError(f"There is no row {index} in {self!r}.")
+        index = as_index(index, self)
         if isinstance(self.data, Ragged):
             return jax.tree.map(lambda leaf: leaf[index], self, is_leaf=is_batch)
         picked = jax.tree.map(lambda leaf: leaf[index], self)
-        return picked._unpadded() if np.ndim(index) == 0 and not isinstance(index, slice) else picked
+        return picked if isinstance(index, slice) or np.ndim(index) else picked._unpadded()
 
     # --- inside ------------------------------------------------------------------------------------------------
 
     @property
     def _batch_shape(self) -> tuple[int, ...]:
-        return (shape := self._flat().data.shape)[: len(shape) - len(self.dims)]
+        return (shape := innermost(self).shape)[: len(shape) - len(self.dims)]
 
     @property
     def _ragged_axes(self) -> tuple[int, ...]:
@@ -255,16 +254,17 @@ class Ragged:
         return evaluate(self.dims[axis], self.sizes)
 
     def _flat(self) -> "Ragged":
-        """A batch of batches as one array with two axes of rows, where rows that are padding have size 0."""
+        """A batch of batches as one array with several axes of rows, where rows that are padding have size 0."""
         if not isinstance(self.data, Ragged):
+            check_parts(self)
             return self
         sizes = {n: size.to_padded() if isinstance(size, Ragged) else size for n, size in self.sizes.items()}
-        dims = list(self.dims)
-        for axis, (own, outer) in enumerate(zip(self.dims, self.data.dims[1:])):
-            if own == STATIC and outer != STATIC:  # ragged by a size of the outer row
-                true, dims[axis] = self.data._true(axis + 1)[:, None], f"outer{axis}"
-                sizes[dims[axis]] = numpy_of(true).broadcast_to(true, self.data.data.shape[:2])
-        return Ragged(self.data.data, sizes, tuple(dims))
+        dims, outer = list(self.dims), self.data._flat()
+        for axis, (own, of_outer) in enumerate(zip(self.dims, outer.dims[1:])):
+            if own == STATIC and of_outer != STATIC:  # ragged by a size of the outer row
+                true, dims[axis] = outer._true(axis + 1)[..., None], f"outer{axis}"
+                sizes[dims[axis]] = numpy_of(true).broadcast_to(true, self._batch_shape)
+        return Ragged(outer.data, sizes, tuple(dims))
 
     def _unpadded(self) -> Any:
         sizes = [self._true(axis) for axis in self._ragged_axes]

@@ -1,16 +1,16 @@
 """What a `Ragged` is made from, checked."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
 from maskax import _compat
 from maskax._errors import SizeError, SpecError
-from maskax._ragged._dims import STATIC, evaluate, resize, variables
+from maskax._ragged._dims import STATIC, evaluate, innermost, resize, row_dims, variables
 from maskax._shapes import names_in
 
 
@@ -84,12 +84,70 @@ def check_names(names: Mapping[str, str], batch: Any) -> None:
             raise SpecError(f"rename: {name!r} is no name, or one that is taken, in {batch!r}.")
 
 
-def padded_alike(batches: Sequence[Any]) -> list[Any]:
-    """`batches` with equal padded sizes in all ragged axes."""
-    flat = [b.data.shape[len(b._batch_shape) :] for b in batches]
-    for axis in range(len(flat[0])):
-        extents = {shape[axis] for shape in flat}
-        if batches[0].dims[axis] == STATIC and len(extents) > 1:
-            raise SpecError(f"rows: axis {axis} is not ragged ('_'), but its sizes are {sorted(extents)}.")
-    row = tuple(map(max, zip(*flat)))
-    return [dataclasses.replace(b, data=resize(b.data, (*b._batch_shape, *row))) for b in batches]
+def check_parts(batch: Any) -> None:
+    """That data, sizes and dims of a `Ragged` that somebody put together by hand go together."""
+    names, shape = variables(batch.dims), batch.data.shape
+    if set(names) != set(batch.sizes) or len(shape) < len(batch.dims):
+        raise SpecError(
+            f"Ragged: data of shape {shape}, sizes of {sorted(batch.sizes)} and dims={batch.dims} do not go together: "
+            "dims has an entry per axis of a row, sizes an array per name in it. Ragged.from_padded puts them together."
+        )
+    rows = shape[: len(shape) - len(batch.dims)]
+    for name, size in batch.sizes.items():
+        if np.shape(size) != rows or not jnp.issubdtype(size.dtype, jnp.integer):
+            raise SizeError(f"sizes[{name!r}] must be integers {rows}, one per row, not {size.dtype}{np.shape(size)}.")
+
+
+def as_index(index: Any, batch: Any) -> Any:
+    """What picks rows: an integer, a slice, or an array of integers or booleans."""
+    if isinstance(index, slice):
+        return index
+    rows, array = len(batch), np.zeros(0, int) if isinstance(index, list) and not index else as_array(index)
+    ranks = {"b": (1,), "i": (0, 1), "u": (0, 1)}.get(array.dtype.kind, ())
+    if isinstance(index, tuple) or array.ndim not in ranks:
+        raise TypeError(
+            f"{batch!r} is indexed by rows only: xs[i] is a row, an array; a slice, integers or booleans pick several, "
+            f"not {index!r}."
+        )
+    if array.dtype == bool and array.shape != (rows,):
+        raise IndexError(f"index: {len(array)} booleans for the {rows} rows of {batch!r}.")
+    if not _compat.is_concrete(array):
+        if array.dtype == bool:
+            raise SizeError(
+                "index: how many rows a mask picks is not known while tracing. Keep all of them and leave some out of "
+                "what follows: mx.mean(..., where=mask)."
+            )
+    elif array.dtype != bool and len(wrong := np.extract((array < -rows) | (array >= rows), array)):
+        raise IndexError(f"There is no row {wrong[0]} in {batch!r}.")
+    return int(array) if array.ndim == 0 and _compat.is_concrete(array) else array
+
+
+def padded_alike(batches: Sequence[Any], buckets: Any = None) -> list[Any]:
+    """`batches`, which may be batches of batches, with equal padded sizes in all ragged axes."""
+    names = row_dims(batches[0])
+    rows = innermost(batches[0]).ndim - len(names)
+    extents = []
+    for axis, (name, sizes) in enumerate(zip(names, zip(*(innermost(b).shape[rows:] for b in batches)))):
+        if name == STATIC and len(set(sizes)) > 1:
+            raise SpecError(f"rows: axis {axis} is not ragged ('_'), but its sizes are {sorted(set(sizes))}.")
+        extents.append(rounded(max(sizes), name, buckets))
+    # Leaves have the same axes in front: the sizes of words are padded to as many sentences as the words are.
+    alike = lambda leaf: resize(leaf, (*leaf.shape[:rows], *extents[: leaf.ndim - rows]))
+    return [jax.tree.map(alike, b) for b in batches]
+
+
+def rounded(extent: int, name: str, buckets: Any) -> int:
+    """A padded size, rounded up to the bucket for a dimension of this name, if there is one."""
+    rounding = buckets.get(name) if isinstance(buckets, Mapping) else buckets
+    return extent if rounding is None or names_in(name) != [name] else int(rounding.round(extent))
+
+
+def check_buckets(buckets: Any, names: Sequence[str] | None = None) -> None:
+    """One `Buckets`, or a dict of them by name; if `names` are all there are, by one of those."""
+    by_name = isinstance(buckets, Mapping)
+    if not all(given is None or hasattr(given, "round") for given in (buckets.values() if by_name else [buckets])):
+        raise SpecError(
+            f"buckets: a Buckets is needed, or a dict of them by name, not {buckets!r}: mx.Buckets([8, 16, 32])."
+        )
+    if by_name and names is not None and (unknown := sorted(set(buckets) - set(names))):
+        raise SpecError(f"buckets: there is no dimension {unknown[0]!r} in the rows, but {sorted(set(names))}.")

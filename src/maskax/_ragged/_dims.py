@@ -11,7 +11,7 @@ from jax.core import Tracer
 
 from maskax import _compat
 from maskax._errors import SpecError
-from maskax._shapes import names_in
+from maskax._shapes import entries, names_in
 
 STATIC = "_"
 _DEFAULT = ("n", "m", "k", "l", "i", "j")
@@ -29,15 +29,14 @@ def read(spec: str | Sequence[str | None] | None, rank: int, where: str) -> tupl
     """
     if spec is None:
         return None
-    entries = spec.strip().removeprefix("(").removesuffix(")").split(",") if isinstance(spec, str) else list(spec)
-    entries = [entry.strip() if entry else STATIC for entry in entries]
-    entries = [entry for entry in entries if entry and entry != "..."]
-    if len(entries) > rank:
+    names = entries(spec) if isinstance(spec, str) else [name or STATIC for name in spec]
+    names = [name for name in names if name and name != "..."]
+    if len(names) > rank:
         raise SpecError(
-            f"{where} has {len(entries)} entries, {spec!r}, but the rows have {rank} axes: give one name per axis, "
+            f"{where} has {len(names)} entries, {spec!r}, but the rows have {rank} axes: give one name per axis, "
             "'_' for an axis that is not ragged."
         )
-    return (*entries, *[STATIC] * (rank - len(entries)))
+    return (*names, *[STATIC] * (rank - len(names)))
 
 
 _SCOPE = jax.export.SymbolicScope()
@@ -45,7 +44,13 @@ _SCOPE = jax.export.SymbolicScope()
 
 @functools.cache
 def _parsed(dim: str) -> Any:
-    return jax.export.symbolic_shape(dim, scope=_SCOPE)[0]
+    try:
+        return jax.export.symbolic_shape(dim, scope=_SCOPE)[0]
+    except ValueError as error:
+        raise SpecError(
+            f"dims: {dim!r} cannot be read: {str(error).splitlines()[0]}\n  Write a name ('n'), an expression "
+            "('n + 1', '2*n', 'floordiv(n, 2)'), or '_' for an axis that is not ragged."
+        ) from None
 
 
 def variables(dims: Sequence[str]) -> tuple[str, ...]:
@@ -68,6 +73,20 @@ def evaluate(dim: str, sizes: Mapping[str, Any]) -> Any:
     """The run-time value of `dim`, an integer array, at least 0."""
     xp = numpy_of(*sizes.values())
     return xp.maximum(_compat.evaluate_dim(_parsed(dim), sizes.__getitem__, xp.maximum, xp.minimum), 0)
+
+
+def innermost(batch: Any) -> Any:
+    """The array that holds the values of a batch, of a batch of batches too."""
+    return innermost(batch.data) if hasattr(batch.data, "dims") else batch.data
+
+
+def row_dims(batch: Any) -> tuple[str, ...]:
+    """The dimensions of a row of the innermost array: of a batch of batches those of rows of rows, too."""
+    if not hasattr(batch.data, "dims"):
+        return batch.dims
+    outer, rank = row_dims(batch.data), len(batch.dims)
+    own = [theirs if dim == STATIC else dim for dim, theirs in zip(batch.dims, outer[len(outer) - rank :])]
+    return (*outer[: len(outer) - rank], *own)
 
 
 def numpy_of(*arrays: Any) -> Any:

@@ -1,6 +1,7 @@
 """How a `Ragged` is shown: as text, in notebooks, by treescope and as a picture of its padding."""
 
 import html
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 from jax.core import Tracer
 
 from maskax import _compat
-from maskax._ragged._dims import is_key
+from maskax._errors import SizeError
+from maskax._ragged._dims import innermost, is_key, row_dims
 
 _SHORT = {"float": "f", "uint": "u", "int": "i", "complex": "c", "bfloat": "bf"}
 _SHOWN = 8
@@ -19,14 +21,11 @@ _GREY = "color: #aaa; background: #eee"
 
 def text(batch: Any) -> str:
     """`Ragged(f32[3, n<=5, 8], n=[3, 5, 2])`; safe on anything that a pytree may hold while it is rebuilt."""
-    flat = batch.data
-    outer = []
-    while hasattr(flat, "dims"):
-        outer, flat = [*outer, flat.dims[0]], flat.data
+    flat, dims = innermost(batch), row_dims(batch)
     shape = getattr(flat, "shape", None)
-    if shape is None or len(shape) < len(batch.dims) or not isinstance(batch.sizes, dict):
-        return f"Ragged({flat!r}, dims={batch.dims})"
-    names = [*[""] * (len(shape) - len(batch.dims) - len(outer)), *outer, *batch.dims]
+    if shape is None or len(shape) < len(dims) or not isinstance(batch.sizes, dict):
+        return f"Ragged({flat!r}, dims={dims})"
+    names = [*[""] * (len(shape) - len(dims)), *dims]
     axes = [str(size) if name in ("", "_") else f"{name}<={size}" for name, size in zip(names, shape)]
     sizes = [f"{name}={_values(size)}" for name, size in batch.sizes.items()]
     return f"Ragged({', '.join([f'{_dtype(flat)}[' + ', '.join(axes) + ']', *sizes])})"
@@ -67,17 +66,29 @@ def as_treescope(batch: Any, path: Any, subtree_renderer: Any) -> Any:
 
 
 def plot(batch: Any, axes: Any = None) -> Any:
-    """Bars of true length over the padded one, longest row first; returns the matplotlib axes."""
+    """Bars of true length over the padded one, longest row first; returns the matplotlib axes.
+
+    Of rows with several ragged axes, and of batches of batches, it is what they hold: an area, a number of words.
+
+    Raises:
+        SizeError: sizes that are not known, under `jit`.
+    """
     import matplotlib.pyplot as plt
 
     axes = axes or plt.subplots()[1]
-    lengths = np.sort(np.asarray(batch.lengths))[::-1]
-    (axis,) = (axis for axis, dim in enumerate(batch.dims, 1) if dim != "_")
-    padded, rows = batch.data.shape[axis], np.arange(len(lengths))
-    axes.barh(rows, np.full(len(lengths), padded), height=1.0, color="0.85", label="padding")
-    axes.barh(rows, lengths, height=1.0, color="C0", label="true")
-    share = lengths.sum() / max(padded * len(lengths), 1)
-    axes.set(xlabel=f"{batch.dims[axis - 1]}, padded to {padded}", ylabel="row", title=f"{share:.0%} full")
+    flat, dims = batch._flat(), row_dims(batch)
+    if not all(map(_compat.is_concrete, flat.sizes.values())):
+        raise SizeError("plot: sizes are not known while tracing; plot the batch outside of the compiled function.")
+    rows = np.arange(len(batch))
+    area = np.prod([np.asarray(flat._true(axis)) for axis in flat._ragged_axes], axis=0)
+    true = np.sort(area.sum(axis=tuple(range(1, area.ndim))))[::-1]
+    ragged = [axis for axis, dim in enumerate(dims) if dim != "_"]
+    padded = math.prod(flat.data.shape[flat.data.ndim - len(dims) + axis] for axis in ragged)
+    axes.barh(rows, np.full(len(rows), padded), height=1.0, color="0.85", label="padding")
+    axes.barh(rows, true, height=1.0, color="C0", label="true")
+    share = true.sum() / max(padded * len(rows), 1)
+    names = " x ".join(dims[axis] for axis in ragged)
+    axes.set(xlabel=f"{names}, padded to {padded}", ylabel="row", title=f"{share:.0%} full")
     axes.invert_yaxis()
     axes.legend()
     return axes
@@ -96,7 +107,7 @@ def renamed(dim: str, names: Mapping[str, str]) -> str:
 
 
 def _dtype(array: Any) -> str:
-    name = str(array.dtype)
+    name = "float0" if array.dtype == jax.dtypes.float0 else str(array.dtype)  # of the sizes in a gradient
     for long, short in _SHORT.items():
         if name.startswith(long):
             return short + name.removeprefix(long)
@@ -109,7 +120,7 @@ def _cell(value: Any) -> str:
 
 def _values(size: Any) -> str:
     if hasattr(size, "to_list"):
-        return str([np.asarray(row).tolist() for row in size.to_list()])
+        return str(jax.tree.map(lambda row: np.asarray(row).tolist(), size.to_list()))
     if not hasattr(size, "shape") or not _compat.is_concrete(size) or size.dtype.kind not in "iu":
         return f"{_dtype(size)}{list(size.shape)}" if hasattr(size, "dtype") else repr(size)
     flat = np.asarray(size)
