@@ -2,8 +2,10 @@
 
 from maskax import fft as fft
 from maskax import lax as lax
+from maskax import nn as nn
 from maskax import numpy as numpy
 from maskax import optim as optim
+from maskax import random as random
 from maskax import testing as testing
 from maskax import tree as tree
 from maskax._averages import Mean as Mean
@@ -12,6 +14,7 @@ from maskax._averages import mean as mean
 from maskax._averages import moments as moments
 from maskax._batches import batches as batches
 from maskax._buckets import Buckets as Buckets
+from maskax._errors import CheckError as CheckError
 from maskax._errors import MaskaxError as MaskaxError
 from maskax._errors import MissingRuleError as MissingRuleError
 from maskax._errors import ShapeError as ShapeError

@@ -3,8 +3,13 @@
 import jax.numpy as jnp
 import numpy as np
 from contract import Arg, Case
+from jax import random
 
 import maskax as mx
+
+
+def key(rng, shape):
+    return random.key(int(rng.integers(2**31)))
 
 
 def ascending(rng, shape):
@@ -15,15 +20,20 @@ def distinct(rng, shape):
     return np.cumsum(rng.uniform(0.5, 1.5, shape), -1).astype(np.float32)
 
 
+KEY, PROBABLE = Arg("", values=key), Arg("n", 0.1, 1)
 SORTED, POINTS = Arg("n", values=ascending, differentiable=False), Arg("n", values=distinct)
+    Arg("", values=key),
+    Arg("n", values=ascending, differentiable=False),
+    Arg("n", values=distinct),
+    Arg("n", 0.1, 1),
+)
 
 
 def search(a, v):
-    find = mx.numpy.searchsorted
+    find, bin_of = mx.numpy.searchsorted, mx.numpy.digitize
     return [
-        *(find(a, v), find(a, v, "right"), find(a, a, "right"), find(-a, v, sorter=jnp.arange(a.shape[0])[::-1])),
-        *(find(a, v, method="compare_all"), find(a, v, method="sort"), mx.numpy.digitize(v, a)),
-        *(mx.numpy.digitize(v, -a), mx.numpy.digitize(v, a, right=True)),
+        *(find(a, v), find(a, a, "right"), find(-a, v, sorter=jnp.arange(a.shape[0])[::-1])),
+        *(find(a, v, method="sort"), bin_of(v, a), bin_of(v, -a, right=True)),
     ]
 
 
@@ -37,10 +47,7 @@ def counts(x, edges, w):
 
 def interpolated(x, xp, fp):
     f = mx.numpy.interp
-    return [
-        *(f(x, xp, fp), f(x, xp, fp, left=-1.0, right=2.0), f(x, xp, fp, left="extrapolate", right="extrapolate")),
-        *(f(xp, xp, fp), f(x, xp, fp, period=3.0)),
-    ]
+    return [f(x, xp, fp, right=2.0), f(xp, xp, fp, left="extrapolate", right="extrapolate"), f(x, xp, fp, period=3.0)]
 
 
 def spaced(x):
@@ -68,18 +75,18 @@ def parts(x):
 
 def padded(x):
     return [
-        *(mx.numpy.pad(x, 2, "reflect"), mx.numpy.pad(x, [(7, 0), (0, 3)], "reflect")),
-        *(mx.numpy.pad(x, (3, 9), "symmetric"), mx.numpy.pad(x, ((0, 7), (3, 0)), "wrap")),
-        *(mx.numpy.pad(x, (0, x.shape[0]), "wrap"), mx.numpy.pad(x, 1, "edge")),
+        *(mx.numpy.pad(x, ((7, 2), (1, 0)), "reflect"), mx.numpy.pad(x, (3, 9), "symmetric")),
+        *(mx.numpy.pad(x, ((0, x.shape[0]), (3, 0)), "wrap"), mx.numpy.pad(x, 1, "edge")),
     ]
+
+
+def slid_in_part(x, w):
+    f, g = mx.numpy.convolve, mx.numpy.correlate
+    return f(x, w, "same"), f(x, w, "valid"), g(x, w), g(x, w, "same"), g(w, x, "same")
 
 
 def slid(x, w):
-    f, g = mx.numpy.convolve, mx.numpy.correlate
-    return [
-        *(f(x, w), g(x, w, "full"), f(w, x), g(w, x, "full"), f(x, w, "same"), f(x, w, "valid"), g(x, w)),
-        *(g(x, w, "same"), g(w, x, "same"), g(w, x, "valid")),
-    ]
+    return mx.numpy.convolve(x, w), mx.numpy.correlate(x, w, "full"), mx.numpy.correlate(w, x, "full")
 
 
 def affine(a, b):
@@ -101,17 +108,47 @@ def frequencies(x):
     return [mx.fft.rfftfreq(n), mx.fft.fftfreq(n, 0.5), jnp.fft.rfft(x) * mx.numpy.fft.rfftfreq(n, d=2.0)]
 
 
+def shuffled(key, x, row):
+    """Along each axis, and vectors by themselves."""
+    shuffle = mx.random.permutation
+    return [
+        *(shuffle(key, row), shuffle(key, row.shape[0]), shuffle(key, x), shuffle(key, x, axis=-1, independent=True)),
+        shuffle(random.key_data(key), x, 1),
+    ]
+
+
+def chosen(key, x, p):
+    """With and without replacement, with probabilities; from an array, and from a range."""
+    n, choose, p = x.shape[0], mx.random.choice, p / p.sum()
+    return [
+        *(choose(key, n), choose(key, x, (2, 2)), choose(key, n, (4,), p=p), choose(key, x, (n,), replace=False)),
+        *(choose(key, x, (1, 2), axis=1, replace=False), choose(key, x, (2,), replace=False, p=p)),
+    ]
+
+
+def pooled(x):
+    return [
+        mx.nn.adaptive_avg_pool(x, 3),
+        mx.nn.adaptive_avg_pool(x, (2, 4), (0, 1)),
+        mx.nn.adaptive_max_pool(x, 2, -1),
+    ]
+
+
 CASES = [
-    Case("searchsorted", search, [SORTED, Arg("m", 0, 6)], grad=False),
-    Case("searchsorted: ragged values", lambda v: mx.numpy.searchsorted(jnp.arange(3), v), ["m"], ("int32",)),
-    Case("histogram", counts, ["m", POINTS, Arg("m", 0.1, 2)], least=2, grad=False),
-    Case("interp", interpolated, [Arg("m", 0, 6), POINTS, "n"], least=2, tolerance=10),
-    Case("linspace", spaced, ["n"], least=1, tolerance=2),
-    Case("windows", windows, ["n"]),
-    Case("array_split", parts, ["n"], least=1),
-    Case("pad", padded, ["n, m"], least=1),
-    Case("convolve", slid, ["n", "3"], ("float32", "complex64"), least=1, tolerance=2),
-    Case("convolve: both ragged", slid, ["n", "m"], ("float32",), least=1, tolerance=2),
-    Case("associative_scan", prefixes, ["n", Arg("n", 0.5, 2)], ("float32",), zero=None, tolerance=2),
-    Case("fft: frequencies", frequencies, ["n"], least=1),
+    Case("searchsorted", search, [SORTED, Arg("3", 0, 6)], grad=False),
+    Case("searchsorted: ragged values", lambda v: mx.numpy.searchsorted(jnp.arange(3), v), ["n"], ("int32",)),
+    Case("histogram", counts, ["n", POINTS, Arg("n", 0.1, 2)], least=2, grad=False),
+    Case("interp", interpolated, [Arg("3", 0, 6), POINTS, "n"], least=2, tolerance=10, forward=False),
+    Case("linspace", spaced, ["n"], least=1, tolerance=2, forward=False),
+    Case("windows", windows, ["n"], forward=False),
+    Case("array_split", parts, ["n"], least=1, forward=False),
+    Case("pad", padded, ["n, 3"], least=1, forward=False),
+    Case("convolve", slid, ["n", "3"], ("complex64",), least=1, tolerance=2, forward=False),
+    Case("convolve: same, valid", slid_in_part, ["n", "3"], least=1, tolerance=2, forward=False),
+    Case("convolve: both ragged", slid, ["n", "m"], least=1, tolerance=2, forward=False),
+    Case("associative_scan", prefixes, ["n", Arg("n", 0.5, 2)], zero=None, tolerance=2),
+    Case("permutation", shuffled, [KEY, "n, 3", "n"], exact=True, grad=False),
+    Case("choice", chosen, [KEY, "n, 3", PROBABLE], exact=True, grad=False, least=2, constraints=["n >= 2"]),
+    Case("adaptive pooling", pooled, ["n, 3"], least=1, forward=False),
+    Case("fft: frequencies", frequencies, ["n"], least=1, grad=False),
 ]
