@@ -106,6 +106,17 @@ def broadcast_prefix(prefix: Any, tree: Any, is_leaf: Callable[[Any], bool]) -> 
     return [flat[number] for number in jax.tree.leaves(numbers)]
 
 
+def check_results(results: Any) -> None:
+    """That a function gave arrays, or what JAX makes arrays of."""
+    for path, leaf in tree_flatten_with_path(results)[0]:
+        number = isinstance(leaf, bool | int | float | complex) or jax.export.is_symbolic_dim(leaf)
+        if not number and not hasattr(leaf, "dtype") and not hasattr(leaf, "__jax_array__"):
+            raise SpecError(
+                f"The result{keystr(path)} is {leaf!r}, no array: return arrays and trees of them, and keep all else "
+                "outside of the function."
+            )
+
+
 def check_sizes(
     sizes: Mapping[str, Any], limits: Mapping[str, Dim], scope: Scope, arguments: Sequence[Argument]
 ) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from jax.tree_util import keystr, tree_flatten_with_path
 
 import maskax._rules  # noqa: F401  (registers the rules)
 from maskax import _compat
-from maskax._arguments import Argument, broadcast_specs, check_constraints, check_sizes, match
+from maskax._arguments import Argument, broadcast_specs, check_constraints, check_results, check_sizes, match
 from maskax._errors import ShapeError, SpecError
 from maskax._interpret import interpret
 from maskax._operand import Operand, Padded
@@ -236,7 +236,9 @@ def _trace(fun: Callable[..., Any], arguments: Sequence[Argument], tree: Any, sc
 
     def plain(*arrays: Any) -> Any:
         traced = iter(arrays)
-        return fun(*jax.tree.unflatten(tree, [next(traced) if a.is_array else a.value for a in arguments]))
+        results = fun(*jax.tree.unflatten(tree, [next(traced) if a.is_array else a.value for a in arguments]))
+        check_results(results)
+        return results
 
     with reworded(scope), scope.entered():
         structs = [a.struct for a in arguments if a.is_array]

@@ -1,9 +1,10 @@
 """`vmap`: `jax.vmap` that also maps over `Ragged` batches."""
 
 import collections
+import contextlib
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,8 +13,9 @@ import numpy as np
 from jax.tree_util import keystr, tree_flatten_with_path
 
 from maskax import _compat
-from maskax._arguments import Argument, broadcast_prefix, within
-from maskax._errors import SizeError, SpecError, UnmaskableError
+from maskax._arguments import Argument, within
+from maskax._axes import axes_of, check_axes, check_out_axes, check_rows
+from maskax._errors import MaskaxError, SizeError, UnmaskableError
 from maskax._mask import Program, trace
 from maskax._plan import Plan, as_plan, can_skip, run_planned
 from maskax._ragged import Ragged, is_batch
@@ -70,6 +72,8 @@ def vmap(
         Ragged(f32[2, n - 1<=2], n=[2, 3])
     """
     constraints = (constraints,) if isinstance(constraints, str) else tuple(constraints)
+    check_axes(in_axes, "in_axes")
+    check_axes(out_axes, "out_axes")
     options = {"axis_name": axis_name, "axis_size": axis_size, "spmd_axis_name": spmd_axis_name}
     if fun is None:
         return functools.partial(
@@ -83,11 +87,11 @@ def vmap(
         paths, tree = tree_flatten_with_path((args, kwargs), is_leaf=is_batch)
         leaves = [leaf for _, leaf in paths]
         where = [("kwargs" if path[0].idx else "args") + keystr(path[1:]) for path, _ in paths]
-        axes = {i: axis for i, axis in enumerate(_in_axes(in_axes, args, kwargs, tree)) if axis is not None}
+        axes = {i: axis for i, axis in enumerate(axes_of(in_axes, args, kwargs, tree)) if axis is not None}
         batches = {i: leaves[i] for i in axes if is_batch(leaves[i])}
         if not batches:
             return jax.vmap(fun, in_axes, out_axes, **options)(*args, **kwargs)
-        _check_rows(leaves, axes, where)
+        check_rows(leaves, axes, where)
         names = _Names([(where[i], batch) for i, batch in batches.items()])
 
         data = {i: batches[i].data if i in batches else leaves[i] for i in axes}
@@ -102,12 +106,12 @@ def vmap(
         def program(rows: Sequence[Any]) -> Program:
             specs = {i: names.spec(batch) for i, batch in batches.items()}
             arguments = [Argument(where[i], specs.get(i), x) for i, x in zip(axes, rows)]
-            return trace(of_row, arguments, jax.tree.structure(tuple(axes)), constraints)
+            return trace(of_row, arguments, jax.tree.structure(tuple(axes)), list(map(names.constraint, constraints)))
 
         def finished(program: Program, outputs: Sequence[Any], run_time: Sizes, sizes: Mapping[str, Any]) -> Any:
             flat = [names.result(x, aval.shape, run_time, sizes) for x, aval in zip(outputs, program.avals)]
             results = jax.tree.unflatten(program.tree, flat)
-            _check_out_axes(out_axes, results)
+            check_out_axes(out_axes, results)
             return results
 
         def row(data: Sequence[Any], variables: Mapping[str, Any], sizes: Mapping[str, Any]) -> Any:
@@ -116,15 +120,16 @@ def vmap(
             out = traced.run(arrays, traced.consts, variables)
             return finished(traced, jax.tree.leaves(out.outputs), out.sizes, sizes)
 
-        if chosen is not None and can_skip(data.values(), options):
-            rows = [jnp.moveaxis(jnp.asarray(x), axes[i], 0) for i, x in data.items()]
-            traced = program([jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in rows])
-            outputs, run_time = run_planned(traced, chosen, rows, names.variables)
-            of_outputs = lambda outputs, sizes: finished(traced, outputs, run_time, sizes)
-            return jax.vmap(of_outputs, 0, out_axes)(outputs, names.sizes)
-        return jax.vmap(row, (list(axes.values()), 0, 0), out_axes, **options)(
-            list(data.values()), names.variables, names.sizes
-        )
+        with names.spelled():
+            if chosen is not None and can_skip(data.values(), options):
+                rows = [jnp.moveaxis(jnp.asarray(x), axes[i], 0) for i, x in data.items()]
+                traced = program([jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in rows])
+                outputs, run_time = run_planned(traced, chosen, rows, names.variables)
+                of_outputs = lambda outputs, sizes: finished(traced, outputs, run_time, sizes)
+                return jax.vmap(of_outputs, 0, out_axes)(outputs, names.sizes)
+            return jax.vmap(row, (list(axes.values()), 0, 0), out_axes, **options)(
+                list(data.values()), names.variables, names.sizes
+            )
 
     return mapped
 
@@ -157,6 +162,22 @@ class _Names:
         while alias in self.sizes or alias in self._alias.values() or not alias[0].isalpha():
             alias = f"d_{alias}"
         return alias
+
+    def constraint(self, text: str) -> str:
+        """A constraint of the user's about the variables."""
+        sides = re.split(r"\s*(>=|<=|==)\s*", text)
+        return " ".join(self._alias.get(side.strip(), side) for side in sides)
+
+    @contextlib.contextmanager
+    def spelled(self) -> Iterator[None]:
+        """Errors speak of dimensions as the user wrote them, not of variables that stand for them."""
+        try:
+            yield
+        except MaskaxError as error:
+            text = str(error).replace("mask(..., ", "mx.vmap(..., ")
+            for dim, alias in self._alias.items():
+                text = re.sub(rf"\b{alias}\b", dim, text)
+            raise type(error)(text) from error.__cause__
 
     def spec(self, batch: Ragged) -> str:
         """The shape string of a row."""
@@ -213,49 +234,3 @@ _APART = (
     "Sizes of one name must agree row by row; where they are independent, give them names: mx.ragged(rows, "
     'dims=("m",)), or xs.rename({name}="m").'
 )
-
-
-def _in_axes(in_axes: Any, args: Any, kwargs: Any, tree: Any) -> list[int | None]:
-    """The axis of each leaf."""
-    if isinstance(in_axes, list):
-        in_axes = tuple(in_axes)
-    is_axis = lambda axis: axis is None or isinstance(axis, int)
-    opaque = jax.tree.unflatten(tree, range(tree.num_leaves))
-    try:
-        return broadcast_prefix((in_axes, 0), opaque, is_axis)
-    except (ValueError, TypeError, KeyError):
-        raise SpecError(
-            f"in_axes does not have the structure of the arguments.\n  in_axes: {in_axes!r}\n  args: {opaque[0]!r}\n"
-            "  Give one axis (or None) per argument, or per part of one."
-        ) from None
-
-
-def _check_rows(leaves: Sequence[Any], axes: Mapping[int, int], where: Sequence[str]) -> None:
-    seen: dict[int, str] = {}
-    for i, axis in axes.items():
-        if is_batch(leaves[i]) and axis != 0:
-            raise SpecError(
-                f"in_axes: {where[i]} is Ragged, with its rows in front: its axis is 0 or None, not {axis}."
-            )
-        shape = np.shape(leaves[i].data if is_batch(leaves[i]) else leaves[i])
-        if is_batch(leaves[i]) and len(shape) == len(leaves[i].dims):
-            raise SpecError(f"{where[i]}, {leaves[i]!r}, is one row, not a batch of rows: give it None in in_axes.")
-        if len(shape) > axis:  # else jax.vmap says so
-            seen.setdefault(shape[axis], where[i])
-    if len(seen) > 1:
-        (a, first), (b, second), *_ = seen.items()
-        raise SizeError(
-            f"{first} has {a} rows, but {second} has {b}: all that is mapped over must have equally many. Hand over "
-            "whole what is not mapped, with None in in_axes."
-        )
-
-
-def _check_out_axes(out_axes: Any, results: Any) -> None:
-    if isinstance(out_axes, int) and out_axes == 0:
-        return
-    is_axis = lambda axis: axis is None or isinstance(axis, int)
-    leaves = jax.tree.leaves(results, is_leaf=is_batch)
-    opaque = jax.tree.map(lambda _: 0, results, is_leaf=is_batch)
-    for axis, leaf in zip(broadcast_prefix(out_axes, opaque, is_axis), leaves):
-        if is_batch(leaf) and axis != 0:
-            raise SpecError(f"out_axes: a result is Ragged, with its rows in front: its axis is 0, not {axis}.")

@@ -84,18 +84,20 @@ def check_names(names: Mapping[str, str], batch: Any) -> None:
             raise SpecError(f"rename: {name!r} is no name, or one that is taken, in {batch!r}.")
 
 
-def check_parts(batch: Any) -> None:
+def check_parts(batch: Any, where: str = "") -> None:
     """That data, sizes and dims of a `Ragged` that somebody put together by hand go together."""
     names, shape = variables(batch.dims), batch.data.shape
     if set(names) != set(batch.sizes) or len(shape) < len(batch.dims):
         raise SpecError(
-            f"Ragged: data of shape {shape}, sizes of {sorted(batch.sizes)} and dims={batch.dims} do not go together: "
-            "dims has an entry per axis of a row, sizes an array per name in it. Ragged.from_padded puts them together."
+            f"{where}Ragged: data of shape {shape}, sizes of {sorted(batch.sizes)} and dims={batch.dims} do not go "
+            "together: dims has an entry per axis of a row, sizes an array per name in it. Ragged.from_padded makes both."
         )
     rows = shape[: len(shape) - len(batch.dims)]
     for name, size in batch.sizes.items():
         if np.shape(size) != rows or not jnp.issubdtype(size.dtype, jnp.integer):
-            raise SizeError(f"sizes[{name!r}] must be integers {rows}, one per row, not {size.dtype}{np.shape(size)}.")
+            raise SizeError(
+                f"{where}sizes[{name!r}] must be integers {rows}, one per row, not {size.dtype}{np.shape(size)}."
+            )
 
 
 def as_index(index: Any, batch: Any) -> Any:
