@@ -22,11 +22,6 @@ def distinct(rng, shape):
 
 KEY, PROBABLE = Arg("", values=key), Arg("n", 0.1, 1)
 SORTED, POINTS = Arg("n", values=ascending, differentiable=False), Arg("n", values=distinct)
-    Arg("", values=key),
-    Arg("n", values=ascending, differentiable=False),
-    Arg("n", values=distinct),
-    Arg("n", 0.1, 1),
-)
 
 
 def search(a, v):
