@@ -177,7 +177,8 @@ class _Names:
             text = str(error).replace("mask(..., ", "mx.vmap(..., ")
             for dim, alias in self._alias.items():
                 text = re.sub(rf"\b{alias}\b", dim, text)
-            raise type(error)(text) from error.__cause__
+            error.args = (text,)
+            raise
 
     def spec(self, batch: Ragged) -> str:
         """The shape string of a row."""

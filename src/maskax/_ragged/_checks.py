@@ -90,7 +90,7 @@ def check_parts(batch: Any, where: str = "") -> None:
     if set(names) != set(batch.sizes) or len(shape) < len(batch.dims):
         raise SpecError(
             f"{where}Ragged: data of shape {shape}, sizes of {sorted(batch.sizes)} and dims={batch.dims} do not go "
-            "together: dims has an entry per axis of a row, sizes an array per name in it. Ragged.from_padded makes both."
+            "together: dims has an entry per axis of a row, sizes an array per name in it. See Ragged.from_padded."
         )
     rows = shape[: len(shape) - len(batch.dims)]
     for name, size in batch.sizes.items():
