@@ -20,7 +20,8 @@ def of_constant(value: Any) -> int:
     """The sign of a number that the program writes down."""
     if value is None or not _compat.is_concrete(value) or np.iscomplexobj(value):
         return UNKNOWN
-    return UNKNOWN if np.any(value < 0) else NOT_NEGATIVE if np.any(value == 0) else POSITIVE
+    with np.errstate(invalid="ignore"):  # NumPy warns of comparing a nan in half precision
+        return UNKNOWN if np.any(value < 0) else NOT_NEGATIVE if np.any(value == 0) else POSITIVE
 
 
 def of_result(eqn: Any, signs: Sequence[int]) -> int:

@@ -57,4 +57,8 @@ CASES = [
          [Arg("n", 2000, 2010)], ("float16",), tolerance=50, zero=None),
     Case("found: -inf from the end", lambda x: jax.lax.cumlogsumexp(jnp.where(x < 1, x, -jnp.inf), reverse=True),
          [POSITIVE], grad=False),
+    Case("found: infinite past a running minimum", lambda x: jax.lax.cummin(x, reverse=True).var(), ["n"], zero=None),
+    Case("found: infinite beside running minima", lambda x: jax.lax.cummin(x, 1).var(), ["n, m"], zero=None),
+    Case("found: variance of nothing known, in half precision", lambda x: jnp.stack([x, x], 1).ravel().var(),
+         ["n"], ("bfloat16",), zero=None),
 ]  # fmt: skip

@@ -91,8 +91,9 @@ def reduce_prod(ctx: Context, x: Operand, **_: Any) -> Any:
 @rule("cummax", identity=lowest)
 @rule("cummin", identity=highest)
 def cumulative(ctx: Context, x: Operand, *, axis: int, identity: Callable, **_: Any) -> Any:
-    """`f32[n] -> f32[n]`, in either direction: a reverse one meets the padding first."""
-    return ctx.bind(x.fill(identity(x.dtype)))
+    """`f32[n] -> f32[n]`, in either direction: a reverse one meets the padding first, and leaves the identity there."""
+    out = ctx.bind(x.fill(identity(x.dtype)))
+    return out if np.isfinite(np.asarray(identity(x.dtype), np.float64)) else ctx.clean(out)
 
 
 @rule("cumlogsumexp")
@@ -100,7 +101,7 @@ def cumlogsumexp(ctx: Context, x: Operand, *, axis: int, reverse: bool, **_: Any
     """`f32[n] -> f32[n]`. A finite identity has no nan slopes; where nothing else was added, it stands for -inf."""
     identity = lowest_finite(x.dtype)
     out = ctx.bind(x.fill(identity))
-    return jnp.where(out <= identity, -jnp.inf, out) if reverse and axis in x.ragged else out
+    return ctx.clean(jnp.where(out <= identity, -jnp.inf, out)) if reverse and axis in x.ragged else out
 
 
 @rule("reduce")
