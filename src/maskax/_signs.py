@@ -6,6 +6,7 @@ What is said of a value holds for its padding too. It holds unless the value is 
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -18,6 +19,8 @@ _SAME = {"broadcast_in_dim", "copy", "reduce_max", "reshape", "sqrt", "squeeze",
 
 def of_constant(value: Any) -> int:
     """The sign of a number that the program writes down."""
+    if getattr(value, "dtype", None) == jax.dtypes.float0:  # the tangent of an integer
+        return UNKNOWN
     if value is None or not _compat.is_concrete(value) or np.iscomplexobj(value):
         return UNKNOWN
     with np.errstate(invalid="ignore"):  # NumPy warns of comparing a nan in half precision

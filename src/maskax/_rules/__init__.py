@@ -3,6 +3,7 @@
 from maskax._rules import (
     callback,
     collective,
+    composed,
     contract,
     control,
     derivatives,
@@ -26,6 +27,7 @@ from maskax._rules import (
 __all__ = [
     "callback",
     "collective",
+    "composed",
     "contract",
     "control",
     "derivatives",

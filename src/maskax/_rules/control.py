@@ -26,19 +26,6 @@ def call(ctx: Context, *operands: Operand, **params: Any) -> list[Padded]:
     return ctx.interpret(body, *[x.value for x in operands])
 
 
-@rule("call_hi_primitive")
-def composed(ctx: Context, *operands: Operand, _prim: Any, **_: Any) -> list[Padded]:
-    """A primitive that JAX defines by others (`nonzero` since 0.12): it is those that are interpreted."""
-
-    def expanded(*flat: Any) -> list[Any]:
-        return jax.tree.leaves(_prim.expand(*jax.tree.unflatten(_prim.in_tree, flat)))
-
-    return ctx.interpret(
-        jax.make_jaxpr(expanded)(*[jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands]),
-        *[x.value for x in operands],
-    )
-
-
 @rule("checkpoint", "remat", "remat2")
 def checkpoint(ctx: Context, *operands: Operand, jaxpr: Any, prevent_cse: Any, policy: Any, **_: Any) -> list[Any]:
     """Stays a checkpoint, with the same policy, around the masked body."""

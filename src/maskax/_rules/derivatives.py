@@ -4,7 +4,8 @@ Inlining them would change derivatives (relu'(0) is 0, not 1/2); binding them as
 programs are written at symbolic sizes.
 """
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -25,16 +26,29 @@ def custom_jvp_call(
     """`jax.custom_jvp`: keeps the user's rule, `symbolic_zeros` included."""
     if linalg.is_det(ctx.eqn) and ctx.is_ragged(*operands[0].shape):
         return [linalg.det(ctx, *operands)]
+    derivative = functools.partial(_compat.custom_jvp_rule, ctx.eqn.params)
+    return with_jvp(ctx, operands, call_jaxpr, derivative, num_consts, symbolic_zeros)
+
+
+def with_jvp(
+    ctx: Context,
+    operands: Sequence[Operand],
+    program: Any,
+    derivative: Callable[[Sequence[Any]], Any],
+    num_consts: int = 0,
+    symbolic_zeros: bool = True,
+) -> list[Any]:
+    """The results of `program`, whose JVP is what `derivative` makes of tangents: see `_compat.custom_jvp_rule`."""
     size_values, restore = spread(ctx.sizes)
     skip = len(size_values)
 
     @jax.custom_jvp
     def function(*flat: Any) -> list[Any]:
-        return arrays(ctx.interpret(call_jaxpr, *ctx.inputs(flat[skip:]), sizes=restore(flat[:skip])))
+        return arrays(ctx.interpret(program, *ctx.inputs(flat[skip:]), sizes=restore(flat[:skip])))
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         start = skip + num_consts
-        jaxpr, consts, nonzero, zeros = _compat.custom_jvp_rule(ctx.eqn.params, tangents[start:])
+        jaxpr, consts, nonzero, zeros = derivative(tangents[start:])
         out = arrays(interpret(jaxpr, consts, [*ctx.inputs(primals[start:]), *nonzero], restore(primals[:skip])))
         out, rest = out[: len(zeros)], iter(out[len(zeros) :])
         slopes = [_compat.symbolic_zero_like(o) if zero else next(rest) for o, zero in zip(out, zeros)]
