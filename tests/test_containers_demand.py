@@ -61,8 +61,8 @@ def test_a_round_trip_in_the_middle_of_a_loss():
         cut = mx.Ragged.from_padded(jnp.tanh(xs.to_padded(9.0)), xs.lengths)
         return mx.mean(mx.vmap(jnp.multiply)(xs, cut), per="token").value
 
-    gradient = jax.grad(loss)(poisoned(rows).data)
-    plain = jax.grad(lambda x: jnp.mean(x * jnp.tanh(x)))(np.concatenate(rows))
+    gradient = jax.jit(jax.grad(loss))(poisoned(rows).data)
+    plain = jax.jit(jax.grad(lambda x: jnp.mean(x * jnp.tanh(x))))(np.concatenate(rows))
     np.testing.assert_allclose(np.concatenate([gradient[0, :3], gradient[1, :1]]), plain, rtol=1e-4)
     assert not np.any(gradient[0, 3:]) and not np.any(gradient[1, 1:])
 
@@ -108,7 +108,7 @@ def test_wide_types():
     with jax.enable_x64(True):
         for rows in [np.array([2**40, 1]), np.array([3])], [np.array([1e-300 + 2j]), np.array([1j, 1.0])]:
             xs = mx.ragged([jnp.asarray(row) for row in rows])
-            got = mx.vmap(lambda x: (x * 2, x.sum()))(xs)
+            got = jax.jit(mx.vmap(lambda x: (x * 2, x.sum())))(xs)
             assert got[0].data.dtype == got[1].dtype == rows[0].dtype
             assert [row.tolist() for row in got[0].to_list()] == [(row * 2).tolist() for row in rows]
             assert got[1].tolist() == [row.sum() for row in rows]
@@ -178,7 +178,9 @@ def test_packed_documents_do_not_see_each_other():
         return mx.vmap(encode, in_axes=(None, 0))(weights, xs).to_packed(16)
 
     got = of_packed(weights, packed)
-    np.testing.assert_allclose(got.values[:11], np.concatenate([encode(weights, d) for d in documents]), rtol=1e-4)
+    np.testing.assert_allclose(
+        got.values[:11], np.concatenate([jax.jit(encode)(weights, d) for d in documents]), rtol=1e-4
+    )
     assert got.positions.tolist() == packed.positions.tolist()
 
 
@@ -253,7 +255,7 @@ def test_a_running_mean_is_merged_over_true_positions_or_refused():
 
     rows, state = [np.ones((4, 2), np.float32), np.full((1, 2), 6, np.float32)], jnp.zeros(2)
     mapped = functools.partial(mx.vmap, in_axes=(0, None), out_axes=(0, None))
-    xs, state = mapped(normalise, axis_name="rows")(poisoned(rows), state)
+    xs, state = jax.jit(mapped(normalise, axis_name="rows"))(poisoned(rows), state)
     same(xs.to_list(), [row - 2 for row in rows])
     np.testing.assert_allclose(state, [0.2, 0.2])
     with pytest.raises(ValueError, match="out_axes"):  # of jax.vmap: a state per row is not one state
@@ -311,7 +313,7 @@ def test_pad_weights_cannot_be_overlooked():
 def test_a_model_that_uses_all_positions_is_seen_without_a_loss():
     """Automodel 3704: an attention mask of all ones while labels were ignored; the loss looked normal."""
     bad, good = (poisoned(rows_of(3, 2), bad=value) for value in (np.nan, 0.0))
-    outside = lambda xs: jax.vmap(lambda x: jax.nn.softmax(x @ x.T) @ x)(xs.data)  # a window as long as the longest
+    outside = jax.jit(lambda xs: jax.vmap(lambda x: jax.nn.softmax(x @ x.T) @ x)(xs.data))  # all of the window
     assert np.isnan(outside(bad)).any() and not np.isnan(outside(good)).any()
-    inside = mx.vmap(lambda x: jax.nn.softmax(x @ x.T) @ x)(bad)
+    inside = jax.jit(mx.vmap(lambda x: jax.nn.softmax(x @ x.T) @ x))(bad)
     assert not np.isnan(inside.data).any()

@@ -23,3 +23,25 @@ class MissingRuleError(MaskaxError, NotImplementedError):
 
 class UnmaskableError(MaskaxError, NotImplementedError):
     """The program, as written, has no masked form: the message says why and what to write instead."""
+
+
+class CheckError(MaskaxError, AssertionError):
+    """A function failed `maskax.testing.check` or `check_padded`.
+
+    Attributes:
+        where: which result or gradient is wrong: `"output[0]"`, `"gradient by args[1]['w']"`.
+        row: the sizes of the row that it is wrong in; `None` for a gradient that is a sum over rows.
+        position: the first wrong element.
+        step: the first step of the program that differs, if it was found.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        where: str = "",
+        row: dict[str, int] | None = None,
+        position: tuple[int, ...] = (),
+        step: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.where, self.row, self.position, self.step = where, row, position, step

@@ -24,6 +24,7 @@ from maskax._errors import MissingRuleError, UnmaskableError
 from maskax._operand import Operand, Padded, is_wild, known_equal, select
 from maskax._registry import GUARDED, RULES
 from maskax._shapes import Dim, Sizes
+from maskax._watch import watch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Context:
 
     def unmaskable(self, why: str, instead: str) -> UnmaskableError:
         """An error for a use of this primitive that has no masked form."""
-        return UnmaskableError(f"{_headline(self.eqn, self.sizes)}\n  {why}\n  {instead}")
+        return UnmaskableError(f"{headline(self.eqn, self.sizes)}\n  {why}\n  {instead}")
 
 
 def interpret(jaxpr: Any, consts: Sequence[Any], values: Sequence[Any], sizes: Sizes) -> list[Padded]:
@@ -136,15 +137,18 @@ def interpret(jaxpr: Any, consts: Sequence[Any], values: Sequence[Any], sizes: S
     inputs = [value if isinstance(value, Padded) else Padded(value, reduced=True) for value in values]  # may be reduced
     for var, value in zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *inputs], strict=True):
         write(var, value)
+    onlooker = watch()
     for eqn in jaxpr.eqns:
         operands = list(map(read, eqn.invars))
         reduced = any(x.reduced for x in operands) or _reduces(eqn, sizes)
         with _compat.blame(eqn), _nan_check(eqn, operands):
+            operands = onlooker.begin(eqn, operands, sizes)
             for var, value in zip(eqn.outvars, _apply(eqn, operands, sizes), strict=True):
                 write(var, value)
                 known = env[var]
                 sign = max(known.sign, _signs.of_result(eqn, [x.sign for x in operands]))
                 env[var] = known._replace(reduced=reduced or known.reduced, sign=sign)
+            onlooker.end(eqn, [env[var] for var in eqn.outvars], sizes)
     return list(map(read, jaxpr.outvars))
 
 
@@ -172,7 +176,7 @@ def _apply(eqn: Any, values: list[Padded], sizes: Sizes) -> Sequence[Any]:
         out = RULES[name](Context(eqn, sizes, [x.reduced for x in values]), *operands, **eqn.params)
     elif _is_ragged(eqn, sizes):
         raise MissingRuleError(
-            f"{_headline(eqn, sizes)}\n"
+            f"{headline(eqn, sizes)}\n"
             f"  There is no masking rule for {name!r}.\n"
             "  Keep the ragged dimension out of this step, or write a rule for it: maskax.register_rule(primitive)."
         )
@@ -244,7 +248,9 @@ def programs(eqn: Any) -> list[Any]:
     return [_compat.open_jaxpr(leaf)[0] for leaf in leaves if _compat.is_jaxpr(leaf)]
 
 
-def _headline(eqn: Any, sizes: Sizes) -> str:
+def headline(eqn: Any, sizes: Sizes) -> str:
+    """The equation as a user can place it: `model.py:41 (pool): reduce_sum: float32[n, 3] -> float32[3]`."""
+
     def text(atom: Any) -> str:
         dims = ", ".join(sizes.scope.show(dim) for dim in getattr(atom.aval, "shape", ()))
         return f"{jnp.dtype(atom.aval.dtype).name if not _is_key(atom.aval) else 'key'}[{dims}]"

@@ -12,6 +12,7 @@ import numpy as np
 
 from maskax import _compat, _signs
 from maskax._shapes import Dim, Sizes
+from maskax._watch import watch
 
 
 class Padded(NamedTuple):
@@ -87,6 +88,7 @@ class Operand:
             axes = [axis for axis in axes if axis not in done]
         if not axes:
             return self.data
+        watch().fill(self, value, axes)
         whole = len(axes) == len(self.ragged)
         source = self.value.raw if whole and self.value.raw is not None else self.data
         return select(self.keep(axes), source, value)
@@ -111,6 +113,7 @@ class Operand:
         masks = [mask for mask in masks if mask is not None]
         if not masks or (len(masks) == 1 and base.ragged and known_equal(base.pad, value)):
             return self.data
+        watch().fill(base, value, None)
         source = base.data if base.value.raw is None else base.value.raw
         filled = select(functools.reduce(operator.and_, masks), source, value)
         return self.value.respread(filled) if self.value.respread else filled
@@ -132,6 +135,8 @@ def select(mask: Any, data: Any, value: Any) -> Any:
         fill = jax.random.wrap_key_data(jnp.zeros_like(jax.random.key_data(data)), impl=jax.random.key_impl(data))
     else:
         fill = jnp.asarray(value, data.dtype)
+        if not isinstance(data, jax.Array):  # a number that the program writes down, where JAX runs without jit
+            data = jnp.asarray(data)
     return jax.lax.select_n(jnp.broadcast_to(mask, data.shape), jnp.broadcast_to(fill, data.shape), data)
 
 

@@ -18,7 +18,7 @@ from maskax._mask import Program
 from maskax._operand import split
 from maskax._shapes import Sizes
 
-# Where the choice stands. On a CPU what counts is that a trip's arrays stay in the cache; an accelerator wants to be full.
+# Where the choice stands. On a CPU a trip's arrays should stay in the cache; an accelerator wants to be full.
 TOKENS_PER_TRIP = {"cpu": 1024, "default": 1 << 16}
 STEPS = {1: 8, 2: 3}  # by the number of ragged dimensions: into how many equal steps each is cut
 """Defaults of `Plan`."""
@@ -32,10 +32,10 @@ class Plan:
     tokens, and that makes as many trips as the batch needs. Results go back to the places of their rows.
 
     Attributes:
-        buckets: the padded sizes: one `Buckets` for every ragged dimension, or a dict of them by name. The padded size of
-            the batch is always one more. By default 8 equal steps.
-        tokens_per_trip: how many elements, padding included, one trip runs, along all ragged dimensions of its rows. By
-            default 1024 on a CPU, 65536 on an accelerator.
+        buckets: the padded sizes: one `Buckets` for every ragged dimension, or a dict of them by name. The padded size
+            of the batch is always one more. By default 8 equal steps.
+        tokens_per_trip: how many elements, padding included, one trip runs, along all ragged dimensions of its rows.
+            By default 1024 on a CPU, 65536 on an accelerator.
 
     Example:
         >>> import jax.numpy as jnp, maskax as mx
@@ -114,7 +114,8 @@ def run_planned(
         return Value((count, *shape), dtype, tuple(frame.padded(dims) for frame in frames))
 
     def body(_: int, values: Sequence[Any]) -> Sequence[Any]:
-        return side_by_side(*split(values, len(consts), len(consts) + len(names)))
+        shared, sizes, arrays = split(values, len(consts), len(consts) + len(names))
+        return side_by_side(shared, sizes, arrays)
 
     dims = [a.dims for a in program.arguments if a.is_array]
     takes = [Value(c.shape, c.dtype) for c in consts]

@@ -134,7 +134,7 @@ class Sizes:
         alive: a boolean scalar, false on the steps of a loop that run past a row's own end; `None` outside such loops.
             Whatever is computed while it is false is thrown away, but must not produce nan on the way.
         scope: how names are shown to the user.
-        prefixes: how many prefixes of a batch its scans run through as they shrink; 0: they run all rows to the last end.
+        prefixes: through how many prefixes of a batch its scans shrink; 0: they run all rows to the last end.
     """
 
     limits: Mapping[str, Dim]

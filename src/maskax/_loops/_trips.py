@@ -1,7 +1,7 @@
 """Rows in trips: a map over the rows of a batch whose cost follows their true sizes, as one primitive.
 
-Rows are ordered by box, the padded sizes that they fit in. Each box has a while loop of its own; a trip gathers a few of its
-rows, runs the body on them at the box's padded sizes, and puts the results back in their places. So there is one
+Rows are ordered by box, the padded sizes that they fit in. Each box has a while loop of its own; a trip gathers a few
+of its rows, runs the body on them at the box's padded sizes, and puts the results back in their places. So there is one
 compilation per box inside one program, no conditional, and no more trips than the batch needs.
 
 A while loop has no reverse mode, so the map is a primitive that knows its own derivatives: the derivative of rows in
@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
@@ -156,7 +157,7 @@ def _is_float(value: Any) -> bool:
 
 @_trips_p.def_abstract_eval
 def _(sizes: Any, *operands: Any, gives: Sequence[Value], **_: Any) -> list[Any]:
-    return [jax.core.ShapedArray(v.shape, v.dtype, manual_axis_type=sizes.manual_axis_type) for v in gives]
+    return [ShapedArray(v.shape, v.dtype, manual_axis_type=sizes.manual_axis_type) for v in gives]
 
 
 @_trips_p.def_impl

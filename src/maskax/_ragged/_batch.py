@@ -237,8 +237,10 @@ class Ragged:
         index = as_index(index, self)
         if isinstance(self.data, Ragged):
             return jax.tree.map(lambda leaf: leaf[index], self, is_leaf=is_batch)
-        picked = jax.tree.map(lambda leaf: leaf[index], self)
-        return picked if isinstance(index, slice) or np.ndim(index) else picked._unpadded()
+        if isinstance(index, slice) or np.ndim(index):
+            return jax.tree.map(lambda leaf: leaf[index], self)
+        sizes = {name: on_host(size)[index] for name, size in self.sizes.items()}
+        return Ragged(self.data[index], sizes, self.dims)._unpadded()
 
     # --- inside ------------------------------------------------------------------------------------------------
 
@@ -288,11 +290,9 @@ class Ragged:
             "xs.to_padded(fill), xs.to_list(), xs.to_packed() to convert it."
         )
 
-    __array__ = __jax_array__ = __neg__ = __abs__ = __invert__ = _no_array
+    __array__ = __jax_array__ = __neg__ = __abs__ = __invert__ = __ge__ = _no_array
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_array
-    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __floordiv__ = __mod__ = __lt__ = __le__ = __gt__ = __ge__ = (
-        _no_array
-    )
+    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __floordiv__ = __mod__ = __lt__ = __le__ = __gt__ = _no_array
 
 
 def is_batch(value: Any) -> bool:

@@ -42,8 +42,9 @@ def as_lengths(value: Any, name: str, rows: int) -> Any:
     value = as_array(value)
     if value.shape != (rows,) or not jnp.issubdtype(value.dtype, jnp.integer):
         raise SizeError(f"{name} must be {rows} integers, one per row, not {value.dtype}{value.shape}.")
-    if _compat.is_concrete(value) and rows and int(np.max(value)) > np.iinfo(np.int32).max:
-        raise SizeError(f"{name} has {int(np.max(value))}, which no array is long enough for.")
+    longest = int(np.asarray(value).max(initial=0)) if _compat.is_concrete(value) else 0
+    if longest > np.iinfo(np.int32).max:
+        raise SizeError(f"{name} has {longest}, which no array is long enough for.")
     return value.astype(np.int32)
 
 
@@ -119,7 +120,7 @@ def as_index(index: Any, batch: Any) -> Any:
                 "index: how many rows a mask picks is not known while tracing. Keep all of them and leave some out of "
                 "what follows: mx.mean(..., where=mask)."
             )
-    elif array.dtype != bool and len(wrong := np.extract((array < -rows) | (array >= rows), array)):
+    elif array.dtype != bool and len(wrong := [i for i in np.ravel(np.asarray(array)) if not -rows <= i < rows]):
         raise IndexError(f"There is no row {wrong[0]} in {batch!r}.")
     return int(array) if array.ndim == 0 and _compat.is_concrete(array) else array
 

@@ -7,7 +7,7 @@ import numpy as np
 from maskax import _compat
 from maskax._errors import SizeError, SpecError
 from maskax._ragged._checks import as_lengths
-from maskax._ragged._dims import numpy_of
+from maskax._ragged._dims import like, numpy_of, on_host
 
 
 class Packed(NamedTuple):
@@ -26,8 +26,9 @@ class Packed(NamedTuple):
 
 def pack(data: Any, lengths: Any, size: int | None) -> Packed:
     """`(rows, n, ...)` and `(rows,)` to packed values."""
+    lengths = on_host(lengths)
     xp = numpy_of(data, lengths)
-    ends = xp.cumsum(lengths)
+    ends = numpy_of(lengths).cumsum(lengths)
     total = ends[-1] if len(lengths) else 0
     if size is None:
         if not _compat.is_concrete(total):
@@ -54,30 +55,28 @@ def unpack(values: Any, lengths: Any, segment_ids: Any, rows: int | None, size: 
     if (lengths is None) == (segment_ids is None):
         raise SpecError("from_packed: give either lengths or segment_ids.")
     if segment_ids is not None:
-        ids = as_lengths(segment_ids, "segment_ids", len(values))
-        xp = numpy_of(values, ids)
+        ids = on_host(as_lengths(segment_ids, "segment_ids", len(values)))
+        xp = numpy_of(ids)
         count = int(_known(ids, "rows", "the number of rows").max(initial=0)) if rows is None else rows
         ids = xp.where((ids > 0) & (ids <= count), ids, count + 1)
         values = values[xp.argsort(ids, stable=True)]
         lengths = (ids[None] == xp.arange(1, count + 1)[:, None]).sum(axis=1)
     else:
-        lengths = as_lengths(lengths, "lengths", len(lengths))
-        xp = numpy_of(values, lengths)
-        if _compat.is_concrete(lengths):
-            known = np.asarray(lengths)
-            if known.min(initial=0) < 0 or known.sum() > len(values):
-                raise SizeError(
-                    f"from_packed: lengths are from {known.min(initial=0)} and add up to {known.sum()}, but there are "
-                    f"{len(values)} values."
-                )
+        lengths = on_host(as_lengths(lengths, "lengths", len(lengths)))
+        xp = numpy_of(lengths)
+        if xp is np and (lengths.min(initial=0) < 0 or lengths.sum() > len(values)):
+            raise SizeError(
+                f"from_packed: lengths are from {lengths.min(initial=0)} and add up to {lengths.sum()}, but there are "
+                f"{len(values)} values."
+            )
     starts = xp.cumsum(lengths) - lengths
     lengths = xp.clip(lengths, 0, xp.maximum(len(values) - starts, 0))
     if size is None:
         size = int(_known(lengths, "size", "the longest row").max(initial=0))
     index = starts[:, None] + xp.arange(size)
     if not len(values):
-        return xp.zeros((*index.shape, *values.shape[1:]), values.dtype), lengths
-    return values[xp.minimum(index, len(values) - 1)], lengths
+        return numpy_of(values).zeros((*index.shape, *values.shape[1:]), values.dtype), like(lengths, values)
+    return values[xp.minimum(index, len(values) - 1)], like(lengths, values)
 
 
 def _known(array: Any, argument: str, what: str) -> np.ndarray:
