@@ -254,11 +254,16 @@ def _weighted(function: Callable[..., Any], active: Sequence[int]) -> Callable[.
 
 
 def _everything(
-    case: Case, function: Callable[..., Any], args: Sequence[Any], active: Sequence[int], cts: Sequence[Any]
+    case: Case,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    active: Sequence[int],
+    cts: Sequence[Any],
+    rows: tuple[int, ...] = (),
 ) -> tuple[Any, Any, Any, Any]:
     """Results of `function`, their shapes, the gradient by weights and inputs, and a derivative in forward mode.
 
-    All in one program, so that it is compiled once.
+    All in one program, so that it is compiled once. With `rows` in front, weights are each row's own.
     """
 
     def of_active(weights: Any, floats: Sequence[Any]) -> tuple[Any, Any]:
@@ -271,7 +276,7 @@ def _everything(
         outputs, shapes = of_active(weights, floats)
         return _loss(outputs, cts), (outputs, shapes)
 
-    weights, floats = (jnp.float32(1), jnp.float32(0)), [args[i] for i in active]
+    weights, floats = (jnp.ones(rows, jnp.float32), jnp.zeros(rows, jnp.float32)), [args[i] for i in active]
     gradient = tangent = None
     if active:
         gradient, (outputs, shapes) = jax.grad(loss, argnums=(0, 1), has_aux=True)(weights, floats)

@@ -180,20 +180,28 @@ def check_constraints(constraints: Sequence[str], sizes: Sizes) -> None:
                 f"constraints: {constraint!r} is about {unknown[0]!r}, which is no dimension in in_shapes; its "
                 f"dimensions are {_listed(map(sizes.scope.name, sizes.values))}."
             )
-        left, relation, right = re.split("(>=|<=|==)", constraint)
-        a, b = (_evaluate(side, sizes) for side in (left, right))
-        low, high = {">=": (0, None), "<=": (None, 0), "==": (0, 0)}[relation]
+        of_name = lambda name: sizes.values[sizes.scope.local(name)]
+        gap, low, high = _gap(constraint, of_name, jnp.maximum, jnp.minimum)
 
         def explain(value: Any, row: str, constraint: str = constraint) -> str:
             return f"sizes: the constraint {constraint!r} does not hold{f' in row {row}' if row else ''}."
 
-        within(a - b, low, high, explain)
+        within(gap, low, high, explain)
 
 
-def _evaluate(text: str, sizes: Sizes) -> Any:
+def holds(constraint: str, sizes: Mapping[str, int]) -> bool:
+    """Whether known sizes keep a constraint."""
+    gap, low, high = _gap(constraint, sizes.__getitem__, max, min)
+    return (low is None or gap >= low) and (high is None or gap <= high)
+
+
+def _gap(constraint: str, of_name: Callable[[str], Any], maximum: Any, minimum: Any) -> tuple[Any, Dim, Dim]:
+    """The left side of a constraint less the right one, and between what it must be."""
+    left, relation, right = re.split("(>=|<=|==)", constraint)
     # In a scope of its own: in the one that is traced in, a constrained expression is replaced by what it equals.
-    (dim,) = jax.export.symbolic_shape(text)
-    return _compat.evaluate_dim(dim, lambda name: sizes.values[sizes.scope.local(name)], jnp.maximum, jnp.minimum)
+    dims = [jax.export.symbolic_shape(side)[0] for side in (left, right)]
+    a, b = (_compat.evaluate_dim(dim, of_name, maximum, minimum) for dim in dims)
+    return a - b, *{">=": (0, None), "<=": (None, 0), "==": (0, 0)}[relation]
 
 
 def within(value: Any, low: Dim | None, high: Dim | None, explain: Callable[[Any, str], str]) -> Any:

@@ -17,7 +17,7 @@ from maskax._axes import axes_of, check_rows
 from maskax._errors import MaskaxError, SizeError, UnmaskableError
 from maskax._mask import Program, trace
 from maskax._ragged import Ragged, is_batch
-from maskax._ragged._dims import STATIC, evaluate, linear, substitute, variables
+from maskax._ragged._dims import STATIC, evaluate, linear, shorter, substitute, variables
 from maskax._shapes import Sizes
 
 
@@ -85,7 +85,8 @@ class Names:
         self._alias: dict[str, str] = {}
         for dim in dims:
             names = variables([dim])
-            if list(names) != [dim] and (all(uses[n] == 1 for n in names) or not bounded.issuperset(names)):
+            alone = all(uses[n] == 1 for n in names)
+            if list(names) != [dim] and ((alone and shorter(dim)) or not bounded.issuperset(names)):
                 self._alias[dim] = self._fresh(dim)
         direct = variables([dim for dim in dims if dim not in self._alias])
         self.variables = {name: self.sizes[name] for name in direct}

@@ -17,7 +17,7 @@ from maskax._arguments import Argument, broadcast_specs, check_constraints, chec
 from maskax._errors import ShapeError, SpecError
 from maskax._interpret import interpret
 from maskax._operand import Operand, Padded
-from maskax._shapes import Scope, Sizes, solve_limits
+from maskax._shapes import Scope, Shrink, Sizes, solve_limits
 from maskax._wording import reworded
 
 
@@ -148,14 +148,19 @@ class Program:
         return solve_limits([(a.where, a.dims, shape) for a, shape in zip(arrays, shapes)], self.scope)
 
     def run(
-        self, values: Sequence[Any], consts: Sequence[Any], sizes: Mapping[str, Any], fill: Any = 0, prefixes: int = 0
+        self,
+        values: Sequence[Any],
+        consts: Sequence[Any],
+        sizes: Mapping[str, Any],
+        fill: Any = 0,
+        shrink: Shrink | None = None,
     ) -> Outcome:
-        """The results on padded arrays, one per argument that is an array; for `prefixes` see `Sizes`."""
+        """The results on padded arrays, one per argument that is an array; for `shrink` see `Sizes`."""
         padded = iter(values)
         arguments = [dataclasses.replace(a, value=next(padded)) if a.is_array else a for a in self.arguments]
         limits = self.limits([value.shape for value in values])
         true = check_sizes(sizes, limits, self.scope, arguments)
-        frame = Sizes(limits, true, self.scope, prefixes=prefixes)
+        frame = Sizes(limits, true, self.scope, shrink=shrink)
         check_constraints(self.constraints, frame)
         with self.scope.entered():
             out = interpret(self.jaxpr, consts, [a.clean(frame) for a in arguments if a.is_array], frame)

@@ -3,20 +3,21 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from maskax import _compat
+from maskax._arguments import holds
 from maskax._buckets import Buckets, Cost
 from maskax._errors import SpecError
 from maskax._interpret import programs
 from maskax._loops import Boxes, Value, trips
 from maskax._mask import Program
 from maskax._operand import split
-from maskax._shapes import Sizes
+from maskax._shapes import Shrink, Sizes
 
 # Where the choice stands. On a CPU a trip's arrays should stay in the cache; an accelerator wants to be full.
 TOKENS_PER_TRIP = {"cpu": 1024, "default": 1 << 16}
@@ -54,10 +55,12 @@ class Plan:
         """The plan whose `k` buckets pad rows of these lengths with the least work, see `Buckets.fit`."""
         return cls(Buckets.fit(lengths, k, cost), tokens_per_trip)
 
-    def boxes(self, limits: Mapping[str, int], rows: int) -> Boxes:
-        """The padded sizes of trips over `rows` rows whose dimensions run up to `limits`."""
+    def boxes(self, limits: Mapping[str, int], rows: int, constraints: Sequence[str] = ()) -> Boxes:
+        """The padded sizes of trips over `rows` rows whose dimensions run up to `limits` and keep `constraints`."""
         steps = [self._steps(name, limit, len(limits)) for name, limit in limits.items()]
         extents = sorted(itertools.product(*steps), key=lambda box: (math.prod(box), box))
+        *some, whole = extents
+        extents = [*(e for e in some if all(holds(c, dict(zip(limits, e))) for c in constraints)), whole]
         budget = self.tokens_per_trip or TOKENS_PER_TRIP.get(jax.default_backend(), TOKENS_PER_TRIP["default"])
         return Boxes(tuple(extents), tuple(max(1, min(rows, budget // max(1, math.prod(box)))) for box in extents))
 
@@ -96,18 +99,29 @@ def run_planned(
     limits = program.limits([x.shape[1:] for x in data])
     count = len(sizes[0])
 
-    def side_by_side(consts: Sequence[Any], sizes: Sequence[Any], data: Sequence[Any], prefixes: int = 0) -> list[Any]:
+    def side_by_side(
+        consts: Sequence[Any], sizes: Sequence[Any], data: Sequence[Any], shrink: Shrink | None = None
+    ) -> list[Any]:
         """Rows at whatever padded size they have."""
 
         def row(sizes: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
-            out = program.run(arrays, consts, dict(zip(names, sizes)), prefixes=prefixes)
+            out = program.run(arrays, consts, dict(zip(names, sizes)), shrink=shrink)
             return jax.tree.leaves(out.outputs)
 
         return jax.vmap(row)(sizes, data)
 
-    if _scans(program.jaxpr, limits):
-        return side_by_side(consts, sizes, data, plan.prefixes), Sizes(limits, {}, scope)
-    boxes = plan.boxes({name: limits[scope.local(name)] for name in names}, count)
+    if scanned := list(_scanned(program.jaxpr, limits)):
+        by = [scope.local(name) for name in names].index(scanned[0])
+        order = jnp.argsort(-sizes[by], stable=True)
+        outputs = side_by_side(
+            consts,
+            [_arranged(s, order) for s in sizes],
+            [_arranged(x, order) for x in data],
+            Shrink(plan.prefixes, scanned[0]),
+        )
+        back = jnp.argsort(order)
+        return [_arranged(out, back) for out in outputs], Sizes(limits, {}, scope)
+    boxes = plan.boxes({name: limits[scope.local(name)] for name in names}, count, program.constraints)
     frames = [Sizes(dict(zip(map(scope.local, names), extents)), {}, scope) for extents in boxes.extents]
 
     def in_rows(shape: Sequence[Any], dtype: Any, dims: Sequence[Any]) -> Value:
@@ -125,13 +139,17 @@ def run_planned(
     return trips(body, boxes, jnp.stack(sizes), [*consts, *sizes, *data], takes, gives), frames[-1]
 
 
-def _scans(jaxpr: Any, limits: Mapping[str, Any]) -> bool:
-    """Whether a program scans over a ragged length."""
-    return any(
-        (eqn.primitive.name == "scan" and not limits.keys().isdisjoint(_compat.variables(eqn.params["length"])))
-        or any(_scans(inner, limits) for inner in programs(eqn))
-        for eqn in jaxpr.eqns
-    )
+def _arranged(x: Any, order: Any) -> Any:
+    return x.at[order].get(mode="promise_in_bounds", unique_indices=True)
+
+
+def _scanned(jaxpr: Any, limits: Mapping[str, Any]) -> Iterator[str]:
+    """The variables that lengths of scans depend on."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "scan":
+            yield from sorted(limits.keys() & _compat.variables(eqn.params["length"]))
+        for inner in programs(eqn):
+            yield from _scanned(inner, limits)
 
 
 def as_plan(plan: "Plan | str | None") -> Plan | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -124,6 +124,18 @@ def _shape_text(shape: Sequence[Any]) -> str:
 # --- sizes -------------------------------------------------------------------------------------------------------
 
 
+class Shrink(NamedTuple):
+    """How the scans of a batch shrink.
+
+    Attributes:
+        prefixes: through how many prefixes of the rows.
+        by: the variable in whose order rows come, longest first; `""`: in any order.
+    """
+
+    prefixes: int
+    by: str = ""
+
+
 @dataclasses.dataclass(frozen=True)
 class Sizes:
     """The dimension variables of one masked call.
@@ -134,14 +146,14 @@ class Sizes:
         alive: a boolean scalar, false on the steps of a loop that run past a row's own end; `None` outside such loops.
             Whatever is computed while it is false is thrown away, but must not produce nan on the way.
         scope: how names are shown to the user.
-        prefixes: through how many prefixes of a batch its scans shrink; 0: they run all rows to the last end.
+        shrink: how scans run ever fewer rows of a batch; `None`: they run all rows to the last end.
     """
 
     limits: Mapping[str, Dim]
     values: Mapping[str, Any]
     scope: Scope
     alive: Any = None
-    prefixes: int = 0
+    shrink: Shrink | None = None
 
     def replace(self, **changes: Any) -> "Sizes":
         """A copy with some attributes changed."""

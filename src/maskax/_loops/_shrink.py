@@ -38,6 +38,7 @@ class Layout:
         steps: the padded number of steps.
         reverse: whether it runs from the last step to the first.
         prefixes: how many prefixes of the batch there are.
+        ordered: whether rows come in order of length, longest first.
     """
 
     consts: tuple[bool, ...]
@@ -48,6 +49,7 @@ class Layout:
     steps: int
     reverse: bool
     prefixes: int
+    ordered: bool = False
 
     def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """Constants, carries, inputs."""
@@ -86,10 +88,11 @@ shrink_p.multiple_results = True
 def run(lengths: Any, *values: Any, step: Step, layout: Layout, shrinking: bool = True, **_: Any) -> list[Any]:
     """The scan as loops; where not `shrinking`, as a `lax.scan` of all rows, which JAX can differentiate."""
     rows = lengths.shape[0]
-    order = jnp.argsort(-lengths, stable=True)
+    order = None if layout.ordered else jnp.argsort(-lengths, stable=True)
+    arranged = lambda x: x if order is None else x[order]
     consts, carry, xs = layout.split(values)
-    consts = [c[order] if in_rows else c for c, in_rows in zip(consts, layout.consts)]
-    lengths, carry = lengths[order], [c[order] for c in carry]
+    consts = [arranged(c) if in_rows else c for c, in_rows in zip(consts, layout.consts)]
+    lengths, carry = arranged(lengths), list(map(arranged, carry))
     ys = [zeros(jax.ShapeDtypeStruct((layout.steps, rows, *y.shape), y.dtype)) for y, _ in layout.ys]
     sums = [jnp.zeros(s.shape, _wide(s.dtype)) for s in layout.sums]
     fresh = _compat.varying_alike([*ys, *sums, lengths, *values])
@@ -97,7 +100,8 @@ def run(lengths: Any, *values: Any, step: Step, layout: Layout, shrinking: bool 
 
     def at(i: Any, size: int, carry: list[Any], sums: list[Any]) -> Any:
         """Step `i` of the first `size` rows."""
-        x = [x[i, :size] if by_step else x[order[:size], i] for x, by_step in zip(xs, layout.xs)]
+        of_rows = lambda x: jax.lax.dynamic_index_in_dim(x[:size], i, 1, False) if order is None else x[order[:size], i]
+        x = [x[i, :size] if by_step else of_rows(x) for x, by_step in zip(xs, layout.xs)]
         held = [c[:size] if in_rows else c for c, in_rows in zip(consts, layout.consts)]
         carry, y, more = step(i < lengths[:size], held, carry, x)
         return carry, y, [a + b.astype(a.dtype) for a, b in zip(sums, more)]
@@ -115,9 +119,10 @@ def run(lengths: Any, *values: Any, step: Step, layout: Layout, shrinking: bool 
     else:
         (carry, sums), ys = jax.lax.scan(every_row, (carry, sums), jnp.arange(layout.steps), reverse=layout.reverse)
 
-    back = jnp.argsort(order)
-    carry = [c[back] for c in carry]
-    ys = [y if by_step else jnp.moveaxis(y[:, back], 0, 1) for y, (_, by_step) in zip(ys, layout.ys)]
+    back = None if order is None else jnp.argsort(order)
+    carry = carry if back is None else [c[back] for c in carry]
+    in_place = lambda y: jnp.moveaxis(y if back is None else y[:, back], 0, 1)
+    ys = [y if by_step else in_place(y) for y, (_, by_step) in zip(ys, layout.ys)]
     return [*carry, *ys, *[s.astype(t.dtype) for s, t in zip(sums, layout.sums)]]
 
 

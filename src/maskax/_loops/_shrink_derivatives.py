@@ -180,7 +180,7 @@ def _batched(args: Sequence[Any], dims: Sequence[Any], *, step: Step, layout: La
     consts = [const(*each) for each in zip(front[1:], mapped[1:], layout.consts)]
     rest = [merged(x, m) for x, m in zip(front[1 + n :], mapped[1 + n :])]
     step = step if joined == layout.consts else per_row(joined)
-    wider = dataclasses.replace(layout, consts=joined)
+    wider = dataclasses.replace(layout, consts=joined, ordered=False)
     outs = shrinking_scan(step, wider, merged(front[0], mapped[0]), [*consts, *rest], linear=linear, per_row=per_row)
     return [out.reshape(count, rows, *out.shape[1:]) for out in outs], [0] * len(outs)
 

@@ -63,6 +63,15 @@ def linear(dim: str) -> bool:
     return _compat.linear_parts(_parsed(dim)) is not None
 
 
+def shorter(dim: str) -> bool:
+    """Whether `dim` is `n - b`: JAX does not know that it is not empty."""
+    match _compat.linear_parts(_parsed(dim)):
+        case (_, 1, b):
+            return b < 0
+        case _:
+            return False
+
+
 def substitute(dim: Any, expressions: Mapping[str, str]) -> str:
     """The dimension `dim` with an expression for every variable, written out."""
     of_variable = lambda name: _parsed(expressions[name])

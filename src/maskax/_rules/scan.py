@@ -16,7 +16,7 @@ from maskax._loops import Layout, shrinking_scan
 from maskax._operand import Operand, select, split, zeros
 from maskax._registry import rule
 from maskax._rules.control import arrays, spread
-from maskax._shapes import Dim, Sizes
+from maskax._shapes import Dim, Shrink, Sizes
 
 Step = Callable[[Sizes, list[Any], list[Any], list[Any]], tuple[list[Any], list[Any]]]
 """`(sizes, consts, carry, x) -> (carry, y)`."""
@@ -87,8 +87,8 @@ def loop(
         one = lambda carry, item: masked(sizes, consts, item[0] < steps, carry, item[1])
         return jax.lax.scan(one, carry, (positions, xs), length=padded, reverse=reverse, unroll=unroll)
 
-    if ctx.sizes.prefixes:
-        return _shrinking(ctx, masked, consts, carry, xs, length, reverse)
+    if ctx.sizes.shrink:
+        return _shrinking(ctx, ctx.sizes.shrink, masked, consts, carry, xs, length, reverse)
     if _resists(program):
         return rolled(size_values, consts, carry, xs)
 
@@ -122,10 +122,17 @@ def loop(
 
 
 def _shrinking(
-    ctx: Context, masked: Any, consts: list[Any], carry: list[Any], xs: list[Any], length: Dim, reverse: bool
+    ctx: Context,
+    shrink: Shrink,
+    masked: Any,
+    consts: list[Any],
+    carry: list[Any],
+    xs: list[Any],
+    length: Dim,
+    reverse: bool,
 ) -> tuple[list[Any], list[Any]]:
     """The loop as one that runs ever fewer rows; here for a batch of one, which `vmap` makes one of many."""
-    size_values, restore = spread(ctx.sizes.replace(prefixes=1))
+    size_values, restore = spread(ctx.sizes.replace(shrink=Shrink(1)))
 
     def per_row(in_rows: Sequence[bool]) -> Any:
         axes = [0 if mapped else None for mapped in in_rows]
@@ -149,7 +156,8 @@ def _shrinking(
         sums=(),
         steps=ctx.sizes.bound(length),
         reverse=reverse,
-        prefixes=ctx.sizes.prefixes,
+        prefixes=shrink.prefixes,
+        ordered=_grows_with(length, shrink.by),
     )
     rows = [jnp.asarray(x)[None] for x in (*carry, *xs)]
     step = per_row(layout.consts)
@@ -157,6 +165,15 @@ def _shrinking(
     out = shrinking_scan(step, layout, lengths, [*shared, *rows], per_row=per_row)
     new, ys = split([x[0] for x in out], len(carry))
     return new, ys
+
+
+def _grows_with(length: Dim, name: str) -> bool:
+    """Whether `length` is one of `name`, `n - 1` say, that puts rows in the same order."""
+    match _compat.linear_parts(length):
+        case (variable, factor, _):
+            return variable == name and factor > 0
+        case _:
+            return False
 
 
 def _resists(program: Any) -> bool:
