@@ -10,7 +10,7 @@ FILES = sorted(SRC.rglob("*.py"))
 ORDER = [
     *("_errors", "_compat", "_registry", "_bounds", "_shapes", "_wording", "_signs", "_watch", "_operand"),
     *("_loops", "_interpret", "_rules", "_arguments", "_mask", "_ragged", "_buckets", "_batches", "grain"),
-    *("_averages", "_plan", "_axes", "_call", "_vmap", "testing"),
+    *("_averages", "_plan", "_rows", "_axes", "_call", "_vmap", "_losses", "testing"),
 ]
 ALONE = {
     "tree": {"_errors", "tree"},

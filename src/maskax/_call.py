@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from maskax._errors import MaskaxError, SizeError, UnmaskableError
 from maskax._mask import Program, trace
 from maskax._ragged import Ragged, is_batch
 from maskax._ragged._dims import STATIC, evaluate, linear, shorter, substitute, variables
+from maskax._rows import Rows
 from maskax._shapes import Sizes
 
 
@@ -32,7 +34,6 @@ class Call:
         axes: along which axis, for each of those.
         data: those, as arrays.
         batches: which of them are `Ragged`, by place.
-        names: the dimensions of the batches.
     """
 
     def __init__(self, fun: Callable[..., Any], in_axes: Any, args: Any, kwargs: Any) -> None:
@@ -44,28 +45,40 @@ class Call:
         self.mapped, self.axes = list(axes), list(axes.values())
         self.batches = {i: self.leaves[i] for i in axes if is_batch(self.leaves[i])}
         self.data = [self.batches[i].data if i in self.batches else self.leaves[i] for i in axes]
-        if self.batches:
-            check_rows(self.leaves, axes, self.where)
-            self.names = Names([(self.where[i], batch) for i, batch in self.batches.items()])
 
-    def rows(self) -> list[Any]:
-        """What is mapped over, as arrays with their rows in front."""
-        return [jnp.moveaxis(jnp.asarray(x), axis, 0) for x, axis in zip(self.data, self.axes)]
+    @functools.cached_property
+    def names(self) -> "Names":
+        """The dimensions of the batches; that all have equally many rows is checked first."""
+        check_rows(self.leaves, dict(zip(self.mapped, self.axes)), self.where)
+        return Names([(self.where[i], batch) for i, batch in self.batches.items()])
 
-    def program(self, row: Sequence[Any], constraints: Sequence[str]) -> Program:
-        """The function, traced for one row: arrays or their types."""
+    def program(self, row: Sequence[Any], constraints: Sequence[str], shared: Sequence[int] = ()) -> Program:
+        """The function, traced for one row: arrays or their types; `shared` are places of arguments behind those."""
+        places = [*self.mapped, *shared]
 
         def of_row(*values: Any) -> Any:
             new = list(self.leaves)
-            for i, value in zip(self.mapped, values):
+            for i, value in zip(places, values):
                 new[i] = value
             args, kwargs = jax.tree.unflatten(self.tree, new)
             return self._fun(*args, **kwargs)
 
         specs = {i: self.names.spec(batch) for i, batch in self.batches.items()}
-        arguments = [Argument(self.where[i], specs.get(i), x) for i, x in zip(self.mapped, row)]
-        of_rows = jax.tree.structure(tuple(self.mapped))
-        return trace(of_row, arguments, of_rows, list(map(self.names.constraint, constraints)))
+        types = [*row, *(self.leaves[i] for i in shared)]
+        arguments = [Argument(self.where[i], specs.get(i), x) for i, x in zip(places, types)]
+        of_places = jax.tree.structure(tuple(places))
+        return trace(of_row, arguments, of_places, list(map(self.names.constraint, constraints)))
+
+    def rows(self, constraints: Sequence[str], shared: Sequence[int] = ()) -> Rows:
+        """The rows, to be run by a plan."""
+        data = [jnp.moveaxis(jnp.asarray(x), axis, 0) for x, axis in zip(self.data, self.axes)]
+        types = [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in data]
+        program = self.program(types, constraints, shared)
+        return Rows(program, self.names.variables, data, [self.leaves[i] for i in shared])
+
+    def results(self, outputs: Any, avals: Sequence[Any], run_time: Sizes, sizes: Mapping[str, Any]) -> list[Any]:
+        """One row's results, as `Ragged` where their shape depends on a size."""
+        return [self.names.result(x, aval.shape, run_time, sizes) for x, aval in zip(outputs, avals)]
 
 
 class Names:

@@ -3,21 +3,15 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
-from maskax import _compat
 from maskax._arguments import holds
 from maskax._buckets import Buckets, Cost
 from maskax._errors import SpecError
-from maskax._interpret import programs
-from maskax._loops import Boxes, Value, trips
-from maskax._mask import Program
-from maskax._operand import split
-from maskax._shapes import Shrink, Sizes
+from maskax._loops import Boxes
 
 # Where the choice stands. On a CPU a trip's arrays should stay in the cache; an accelerator wants to be full.
 TOKENS_PER_TRIP = {"cpu": 1024, "default": 1 << 16}
@@ -69,87 +63,6 @@ class Plan:
         count = STEPS.get(dimensions, 2)
         sizes = [-(-limit * i // count) for i in range(1, count)] if buckets is None else buckets.sizes
         return sorted({size for size in sizes if size < limit} | {limit})
-
-
-def can_skip(data: Iterable[Any], options: Mapping[str, Any]) -> bool:
-    """Whether rows can run in trips.
-
-    Not where they are ragged batches themselves, where they must run side by side for a collective over them or for a
-    mesh axis, nor inside a masked function, where their number may be a run-time size.
-    """
-    shapes = [getattr(x, "shape", None) for x in data]
-    alone = not any(options.values())
-    return alone and all(shape is not None and all(isinstance(d, int) for d in shape) for shape in shapes)
-
-
-def run_planned(
-    program: Program, plan: Plan, data: Sequence[Any], variables: Mapping[str, Any]
-) -> tuple[list[Any], Sizes]:
-    """The results of `program` on every row, flat, padded to the largest size; and what the dimensions are there.
-
-    Args:
-        program: a function of one row.
-        plan: how to run it.
-        data: the rows' arrays, `(rows, ...)`.
-        variables: the true size of each dimension variable, `(rows,)`.
-    """
-    scope, consts = program.scope, [jnp.asarray(c) for c in program.consts]
-    names = list(variables)
-    sizes = [jnp.asarray(variables[name], _compat.dimension_dtype()) for name in names]
-    limits = program.limits([x.shape[1:] for x in data])
-    count = len(sizes[0])
-
-    def side_by_side(
-        consts: Sequence[Any], sizes: Sequence[Any], data: Sequence[Any], shrink: Shrink | None = None
-    ) -> list[Any]:
-        """Rows at whatever padded size they have."""
-
-        def row(sizes: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
-            out = program.run(arrays, consts, dict(zip(names, sizes)), shrink=shrink)
-            return jax.tree.leaves(out.outputs)
-
-        return jax.vmap(row)(sizes, data)
-
-    if scanned := list(_scanned(program.jaxpr, limits)):
-        by = [scope.local(name) for name in names].index(scanned[0])
-        order = jnp.argsort(-sizes[by], stable=True)
-        outputs = side_by_side(
-            consts,
-            [_arranged(s, order) for s in sizes],
-            [_arranged(x, order) for x in data],
-            Shrink(plan.prefixes, scanned[0]),
-        )
-        back = jnp.argsort(order)
-        return [_arranged(out, back) for out in outputs], Sizes(limits, {}, scope)
-    boxes = plan.boxes({name: limits[scope.local(name)] for name in names}, count, program.constraints)
-    frames = [Sizes(dict(zip(map(scope.local, names), extents)), {}, scope) for extents in boxes.extents]
-
-    def in_rows(shape: Sequence[Any], dtype: Any, dims: Sequence[Any]) -> Value:
-        return Value((count, *shape), dtype, tuple(frame.padded(dims) for frame in frames))
-
-    def body(_: int, values: Sequence[Any]) -> Sequence[Any]:
-        shared, sizes, arrays = split(values, len(consts), len(consts) + len(names))
-        return side_by_side(shared, sizes, arrays)
-
-    dims = [a.dims for a in program.arguments if a.is_array]
-    takes = [Value(c.shape, c.dtype) for c in consts]
-    takes += [in_rows((), size.dtype, ()) for size in sizes]
-    takes += [in_rows(x.shape[1:], x.dtype, d) for x, d in zip(data, dims)]
-    gives = [in_rows(frames[-1].padded(aval.shape), aval.dtype, aval.shape) for aval in program.avals]
-    return trips(body, boxes, jnp.stack(sizes), [*consts, *sizes, *data], takes, gives), frames[-1]
-
-
-def _arranged(x: Any, order: Any) -> Any:
-    return x.at[order].get(mode="promise_in_bounds", unique_indices=True)
-
-
-def _scanned(jaxpr: Any, limits: Mapping[str, Any]) -> Iterator[str]:
-    """The variables that lengths of scans depend on."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive.name == "scan":
-            yield from sorted(limits.keys() & _compat.variables(eqn.params["length"]))
-        for inner in programs(eqn):
-            yield from _scanned(inner, limits)
 
 
 def as_plan(plan: "Plan | str | None") -> Plan | None:

@@ -9,7 +9,8 @@ import jax
 from maskax._axes import check_axes, check_out_axes
 from maskax._call import Call
 from maskax._mask import Program
-from maskax._plan import Plan, as_plan, can_skip, run_planned
+from maskax._plan import Plan, as_plan
+from maskax._rows import can_skip
 from maskax._shapes import Sizes
 
 
@@ -77,13 +78,6 @@ def vmap(
         call = Call(fun, in_axes, args, kwargs)
         if not call.batches:
             return jax.vmap(fun, in_axes, out_axes, **options)(*args, **kwargs)
-        names = call.names
-
-        def finished(program: Program, outputs: Sequence[Any], run_time: Sizes, sizes: Mapping[str, Any]) -> Any:
-            flat = [names.result(x, aval.shape, run_time, sizes) for x, aval in zip(outputs, program.avals)]
-            results = jax.tree.unflatten(program.tree, flat)
-            check_out_axes(out_axes, results)
-            return results
 
         def row(data: Sequence[Any], variables: Mapping[str, Any], sizes: Mapping[str, Any]) -> Any:
             traced = call.program(data, constraints)
@@ -91,13 +85,18 @@ def vmap(
             out = traced.run(arrays, traced.consts, variables)
             return finished(traced, jax.tree.leaves(out.outputs), out.sizes, sizes)
 
-        with names.spelled():
+        def finished(program: Program, outputs: Sequence[Any], run_time: Sizes, sizes: Mapping[str, Any]) -> Any:
+            results = jax.tree.unflatten(program.tree, call.results(outputs, program.avals, run_time, sizes))
+            check_out_axes(out_axes, results)
+            return results
+
+        with call.names.spelled():
             if chosen is not None and can_skip(call.data, options):
-                rows = call.rows()
-                traced = call.program([jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in rows], constraints)
-                outputs, run_time = run_planned(traced, chosen, rows, names.variables)
-                of_outputs = lambda outputs, sizes: finished(traced, outputs, run_time, sizes)
-                return jax.vmap(of_outputs, 0, out_axes)(outputs, names.sizes)
-            return jax.vmap(row, (call.axes, 0, 0), out_axes, **options)(call.data, names.variables, names.sizes)
+                rows = call.rows(constraints)
+                of_outputs = lambda outputs, sizes: finished(rows.program, outputs, rows.frame, sizes)
+                return jax.vmap(of_outputs, 0, out_axes)(rows.run(chosen), call.names.sizes)
+            return jax.vmap(row, (call.axes, 0, 0), out_axes, **options)(
+                call.data, call.names.variables, call.names.sizes
+            )
 
     return mapped

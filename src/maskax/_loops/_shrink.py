@@ -10,11 +10,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 
 from maskax import _compat
+from maskax._loops._types import type_like
 from maskax._operand import zeros
 
 Step = Callable[[Any, list[Any], list[Any], list[Any]], tuple[list[Any], list[Any], list[Any]]]
@@ -152,7 +152,7 @@ def _(lengths: Any, *values: Any, layout: Layout, **_: Any) -> list[Any]:
     shapes = [(c.shape, c.dtype) for c in carry]
     shapes += [(layout.y_shape(i, lengths.shape[0]), y.dtype) for i, (y, _) in enumerate(layout.ys)]
     shapes += [(s.shape, s.dtype) for s in layout.sums]
-    return [ShapedArray(*shape, manual_axis_type=lengths.manual_axis_type) for shape in shapes]
+    return [type_like(lengths, *shape) for shape in shapes]
 
 
 @shrink_p.def_impl

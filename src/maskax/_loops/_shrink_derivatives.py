@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad, batching
 
 from maskax._loops._shrink import Layout, Step, run, shrink_p, shrinking_scan
+from maskax._loops._types import transpose_of
 from maskax._operand import zeros
 
 
@@ -121,7 +122,9 @@ def _transpose(
             return jax.ShapeDtypeStruct((rows, *x.shape[2 if i >= b else 1 :]), x.dtype)
 
         structs = [struct(i) for i in [*moving_consts, *range(a, b), *moving_xs]]
-        found = jax.linear_transpose(of_linear, *structs)((list(ct_carry), list(ct_y), list(ct_sums)))
+        found = transpose_of(of_linear, structs, [alive, *consts, *carry, *x])(
+            (list(ct_carry), list(ct_y), list(ct_sums))
+        )
         pulled = dict(zip([*moving_consts, *range(a, b), *moving_xs], found))
         totals = [total + pulled[i] for total, i in zip(so_far, in_rows)]
         return [*[pulled[i] for i in range(a, b)], *totals], [pulled[i] for i in moving_xs], [pulled[i] for i in shared]

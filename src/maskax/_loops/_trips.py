@@ -14,11 +14,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from maskax import _compat
+from maskax._loops._types import transpose_of, type_like
 from maskax._operand import select, zeros
 
 Body = Callable[[int, Sequence[Any]], Sequence[Any]]
@@ -157,7 +157,7 @@ def _is_float(value: Any) -> bool:
 
 @_trips_p.def_abstract_eval
 def _(sizes: Any, *operands: Any, gives: Sequence[Value], **_: Any) -> list[Any]:
-    return [ShapedArray(v.shape, v.dtype, manual_axis_type=sizes.manual_axis_type) for v in gives]
+    return [type_like(sizes, v.shape, v.dtype) for v in gives]
 
 
 @_trips_p.def_impl
@@ -218,7 +218,7 @@ def _transpose(cts: Sequence[Any], sizes: Any, *operands: Any, body: Body, boxes
             results = body(box, [new[i] for i in range(len(takes))])
             return [results[i] for i in pulled]
 
-        return jax.linear_transpose(linear, *[takes[i].struct(box, rows) for i in moving])(list(pulls))
+        return transpose_of(linear, [takes[i].struct(box, rows) for i in moving], values)(list(pulls))
 
     found = trips(
         pullback,
