@@ -200,12 +200,17 @@ def test_a_plan_needs_no_more_memory():
 
 
 def test_boxes():
-    assert mx.Plan(tokens_per_trip=12).boxes({"n": 8}, 100).extents == tuple((i,) for i in range(1, 9))
-    boxes = mx.Plan(buckets={"n": mx.Buckets([2, 4])}, tokens_per_trip=12).boxes({"n": 8, "m": 3}, 100)
+    bytes_per_row = lambda box: 2**18 * box[0]
+    boxes = mx.Plan().boxes({"n": 8}, 100, bytes_per_row)
+    assert boxes.extents == tuple((i,) for i in range(1, 9))
+    assert boxes.rows == (4, 2, 1, 1, 1, 1, 1, 1)  # 1 MiB on a CPU, and some trips per box
+    assert mx.Plan().boxes({"n": 8}, 32, lambda box: 1).rows == (2,) * 8
+    plan = mx.Plan(buckets={"n": mx.Buckets([2, 4])}, tokens_per_trip=12)
+    boxes = plan.boxes({"n": 8, "m": 3}, 100, bytes_per_row)
     assert set(boxes.extents) == {(n, m) for n in (2, 4, 8) for m in (1, 2, 3)}
     assert all(rows == max(1, 12 // (n * m)) for (n, m), rows in zip(boxes.extents, boxes.rows))
-    assert mx.Plan.fit([1, 1, 1, 10], 2).boxes({"n": 10}, 4).extents == ((1,), (10,))
-    kept = mx.Plan().boxes({"n": 8}, 4, ["n >= 3"]).extents
+    assert mx.Plan.fit([1, 1, 1, 10], 2).boxes({"n": 10}, 4, bytes_per_row).extents == ((1,), (10,))
+    kept = mx.Plan().boxes({"n": 8}, 4, bytes_per_row, ["n >= 3"]).extents
     assert kept == tuple((i,) for i in range(3, 9))
     with pytest.raises(mx.SpecError, match="plan"):
         mx.vmap(attend, plan="fast")

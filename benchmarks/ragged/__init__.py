@@ -1,6 +1,6 @@
 """Ragged batches: `mx.vmap` against masks written by hand and the peers, as ratios to the limit.
 
-    python -m benchmarks.ragged [--quick] [--rounds 10] [--programs LSTM block sets statistics]
+    python -m benchmarks.ragged [--quick | --one-batch] [--rounds 10] [--programs LSTM block sets]
 
 Every contestant computes the same thing for the same rows: what the plain function of one example gives on each row cut
 to its length, and the gradient, by the weights, of a sum over all of it. Before anything is timed its results are
@@ -14,6 +14,8 @@ one process; a figure is the median over the rounds of its time over the limit's
   masks written by hand (both promise that it changes nothing), 0 for the peers.
 - **Buckets**: rows of similar length batched on the host and padded to the bucket they share. maskax and the masks
   written by hand get the same batches. No batch is larger than a padded one.
+- **Plan**: the padded batches again; maskax skips the padding inside its one program (`plan="auto"`). The gradient by
+  `jax.grad`, and by `mx.value_and_grad`.
 - **One compile per length**: rows of exactly equal length share a batch. A few lengths are measured; time is scaled by
   their share of the work, and compilations to the number of lengths.
 

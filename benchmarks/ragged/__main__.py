@@ -27,15 +27,18 @@ def available() -> list[Callable[[Program], list[Contestant]]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=package.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [program.name for program in programs()]
-    parser.add_argument("--quick", action="store_true", help="a quarter of the rows, less of everything")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_const", dest="size", const="quick", help="less of everything")
+    size.add_argument("--one-batch", action="store_const", dest="size", const="batch", help="one large batch")
+    parser.set_defaults(size="batches")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--programs", nargs="*", choices=names, default=names)
     parser.add_argument("--lengths", nargs="*", choices=data.LENGTHS)
     args = parser.parse_args()
-    count, measured, rounds = (3, 2, 4) if args.quick else (BUCKETS, MEASURED, ROUNDS)
-    kinds = args.lengths or (["skewed", "equal"] if args.quick else data.LENGTHS)
+    count, measured, rounds = (3, 2, 4) if args.size == "quick" else (BUCKETS, MEASURED, ROUNDS)
+    kinds = args.lengths or (["skewed", "equal"] if args.size == "quick" else data.LENGTHS)
     others = available()
-    for program in programs(args.quick):
+    for program in programs(args.size):
         if program.name in args.programs:
             buckets = data.buckets(program, count)
             print(f"\n{program.name}: {program.rows} rows, buckets {buckets.sizes}")

@@ -120,8 +120,22 @@ def masked(program: Program, rows: Data, buckets: mx.Buckets) -> list[Contestant
     ours = mx.vmap(program.plain, in_axes=(None, 0)), lambda batch: mx.Ragged.from_padded(batch.xs, batch.lengths)
     hand = lambda params, prepared: program.hand(params, *prepared), lambda batch: (batch.xs, batch.lengths)
     ways = {"": padded} | ({", buckets": bucketed} if len(np.unique(rows.lengths)) > 1 else {})
-    return [
+    found = [
         in_jax(name + how, program, f, made, prepare)
         for how, made in ways.items()
         for name, (f, prepare) in {"maskax": ours, "hand-written masks": hand}.items()
     ]
+    return [*found, *planned(program, padded, ours[1])]
+
+
+def planned(program: Program, padded: Any, prepare: Any) -> list[Contestant]:
+    """The library with padding skipped inside the program; and with its own gradient of row losses."""
+    plan = in_jax("maskax, plan", program, mx.vmap(program.plain, (None, 0), plan="auto"), padded, prepare)
+
+    def contest_losses(params: Any, prepared: Any, weights: Any) -> Any:
+        loss = lambda params, x: jnp.sin(program.plain(params, x)).sum()
+        mean = mx.value_and_grad(loss, in_axes=(None, 0), weights=weights)(params, prepared)
+        return jax.tree.map(lambda x: x * weights.sum(), mean)
+
+    calls = plan.calls | {"gradient": jax.jit(contest_losses)}
+    return [plan, dataclasses.replace(plan, name="maskax, value_and_grad", calls=calls)]

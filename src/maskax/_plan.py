@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,8 @@ from maskax._errors import SpecError
 from maskax._loops import Boxes
 
 # Where the choice stands. On a CPU a trip's arrays should stay in the cache; an accelerator wants to be full.
-TOKENS_PER_TRIP = {"cpu": 1024, "default": 1 << 16}
+BYTES_PER_TRIP = {"cpu": 1 << 20, "default": 1 << 28}
+TRIPS_PER_BOX = 2
 STEPS = {1: 8, 2: 3}  # by the number of ragged dimensions: into how many equal steps each is cut
 """Defaults of `Plan`."""
 
@@ -30,7 +31,12 @@ class Plan:
         buckets: the padded sizes: one `Buckets` for every ragged dimension, or a dict of them by name. The padded size
             of the batch is always one more. By default 8 equal steps.
         tokens_per_trip: how many elements, padding included, one trip runs, along all ragged dimensions of its rows.
-            By default 1024 on a CPU, 65536 on an accelerator.
+            By default as many as let the program's largest array take 1 MiB on a CPU, 256 MiB on an accelerator.
+
+        prefixes: how many loops a scan over a ragged length becomes, over ever fewer of the rows: all, 71 %, half, ...
+
+    A program with such a scan does not run in trips: its rows are ordered by length, and the scan runs, step by step,
+    those that are not at their ends.
 
     Example:
         >>> import jax.numpy as jnp, maskax as mx
@@ -42,21 +48,38 @@ class Plan:
 
     buckets: Buckets | Mapping[str, Buckets] | None = None
     tokens_per_trip: int | None = None
-    prefixes: int = 8
+    prefixes: int = 10
 
     @classmethod
     def fit(cls, lengths: Any, k: int = 8, cost: Cost = "linear", tokens_per_trip: int | None = None) -> "Plan":
         """The plan whose `k` buckets pad rows of these lengths with the least work, see `Buckets.fit`."""
         return cls(Buckets.fit(lengths, k, cost), tokens_per_trip)
 
-    def boxes(self, limits: Mapping[str, int], rows: int, constraints: Sequence[str] = ()) -> Boxes:
-        """The padded sizes of trips over `rows` rows whose dimensions run up to `limits` and keep `constraints`."""
+    def boxes(
+        self, limits: Mapping[str, int], rows: int, bytes_per_row: Callable[..., int], constraints: Sequence[str] = ()
+    ) -> Boxes:
+        """The padded sizes of trips.
+
+        Args:
+            limits: up to where the dimensions run.
+            rows: how many rows there are.
+            bytes_per_row: how large the program's largest array gets, for one row of these padded sizes.
+            constraints: what the sizes keep to.
+        """
         steps = [self._steps(name, limit, len(limits)) for name, limit in limits.items()]
-        extents = sorted(itertools.product(*steps), key=lambda box: (math.prod(box), box))
-        *some, whole = extents
-        extents = [*(e for e in some if all(holds(c, dict(zip(limits, e))) for c in constraints)), whole]
-        budget = self.tokens_per_trip or TOKENS_PER_TRIP.get(jax.default_backend(), TOKENS_PER_TRIP["default"])
-        return Boxes(tuple(extents), tuple(max(1, min(rows, budget // max(1, math.prod(box)))) for box in extents))
+        *some, whole = sorted(itertools.product(*steps), key=lambda box: (math.prod(box), box))
+        kept = [box for box in some if all(holds(c, dict(zip(limits, box))) for c in constraints)]
+        extents = (*kept, whole)
+        budget = BYTES_PER_TRIP.get(jax.default_backend(), BYTES_PER_TRIP["default"])
+        # Half of a box's last trip is empty, on average: let there be a few trips to each.
+        most = max(1, rows // (TRIPS_PER_BOX * len(extents)))
+
+        def fit(box: tuple[int, ...]) -> int:
+            if self.tokens_per_trip is not None:
+                return self.tokens_per_trip // max(1, math.prod(box))
+            return min(most, budget // max(1, bytes_per_row(box)))
+
+        return Boxes(extents, tuple(max(1, min(rows, fit(box))) for box in extents))
 
     def _steps(self, name: str, limit: int, dimensions: int) -> list[int]:
         buckets = self.buckets.get(name) if isinstance(self.buckets, Mapping) else self.buckets

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -111,8 +112,10 @@ class Rows:
     def _trips(self, plan: Plan, body: Any, scales: Sequence[Any], gives: Sequence[Any]) -> list[Any]:
         scope, count = self.program.scope, len(self.sizes[0])
         limits = {name: self.frame.limits[scope.local(name)] for name in self._names}
-        boxes = plan.boxes(limits, count, self.program.constraints)
-        frames = [Sizes(dict(zip(map(scope.local, limits), extents)), {}, scope) for extents in boxes.extents]
+        frame_of = lambda extents: Sizes(dict(zip(map(scope.local, limits), extents)), {}, scope)
+        bytes_per_row = lambda extents: _largest(self.program.jaxpr, frame_of(extents))
+        boxes = plan.boxes(limits, count, bytes_per_row, self.program.constraints)
+        frames = list(map(frame_of, boxes.extents))
         own, own_sizes, own_data = len(self._consts), len(self.sizes), len(self.data)
 
         def in_rows(dims: Sequence[Any], dtype: Any, shape: Sequence[Any] | None = None) -> Value:
@@ -137,6 +140,14 @@ class Rows:
 
 def _is_sum(how: Any) -> bool:
     return isinstance(how, jax.ShapeDtypeStruct)
+
+
+def _largest(jaxpr: Any, frame: Sizes) -> int:
+    """How many bytes the largest array in a program takes, at these padded sizes."""
+    arrays = [var.aval for var in [*jaxpr.invars, *(var for eqn in jaxpr.eqns for var in eqn.outvars)]]
+    sizes = [math.prod(frame.padded(aval.shape)) * aval.dtype.itemsize for aval in arrays]
+    inner = [_largest(program, frame) for eqn in jaxpr.eqns for program in programs(eqn)]
+    return max([0, *sizes, *inner])
 
 
 def _scanned(jaxpr: Any, limits: Mapping[str, Any]) -> Iterator[str]:

@@ -5,6 +5,7 @@ as soon as all rows past a prefix are at their ends, the next loop goes on witho
 """
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -93,6 +94,8 @@ def run(lengths: Any, *values: Any, step: Step, layout: Layout, shrinking: bool 
     consts, carry, xs = layout.split(values)
     consts = [arranged(c) if in_rows else c for c, in_rows in zip(consts, layout.consts)]
     lengths, carry = arranged(lengths), list(map(arranged, carry))
+    # By step, once: a step's part of `(rows, steps, ...)` lies scattered, and costs as much as an LSTM's step.
+    xs = [x if by_step else jnp.moveaxis(arranged(x), 1, 0) for x, by_step in zip(xs, layout.xs)]
     ys = [zeros(jax.ShapeDtypeStruct((layout.steps, rows, *y.shape), y.dtype)) for y, _ in layout.ys]
     sums = [jnp.zeros(s.shape, _wide(s.dtype)) for s in layout.sums]
     fresh = _compat.varying_alike([*ys, *sums, lengths, *values])
@@ -100,8 +103,7 @@ def run(lengths: Any, *values: Any, step: Step, layout: Layout, shrinking: bool 
 
     def at(i: Any, size: int, carry: list[Any], sums: list[Any]) -> Any:
         """Step `i` of the first `size` rows."""
-        of_rows = lambda x: jax.lax.dynamic_index_in_dim(x[:size], i, 1, False) if order is None else x[order[:size], i]
-        x = [x[i, :size] if by_step else of_rows(x) for x, by_step in zip(xs, layout.xs)]
+        x = [x[i, :size] for x in xs]
         held = [c[:size] if in_rows else c for c, in_rows in zip(consts, layout.consts)]
         carry, y, more = step(i < lengths[:size], held, carry, x)
         return carry, y, [a + b.astype(a.dtype) for a, b in zip(sums, more)]
@@ -111,7 +113,8 @@ def run(lengths: Any, *values: Any, step: Step, layout: Layout, shrinking: bool 
         return (carry, sums), y
 
     if shrinking:
-        sizes = sorted({-(-rows * (i + 1) // layout.prefixes) for i in range(layout.prefixes)}, reverse=True)
+        # Each by the same factor shorter: most batches have few long rows, and those run longest.
+        sizes = sorted({math.ceil(rows * 0.5 ** (i / 2)) for i in range(layout.prefixes)}, reverse=True)
         ends = [*[lengths[size] for size in sizes[1:]], lengths[0]]  # the longest row that the next leaves out
         chain = list(zip(sizes, [jnp.zeros_like(lengths[0]), *ends[:-1]], ends))
         for size, start, end in reversed(chain) if layout.reverse else chain:
