@@ -14,7 +14,7 @@ from contract import Case
 import maskax as mx
 
 PLANS = {
-    "auto": mx.Plan(),
+    "steps": mx.Plan(tokens_per_trip=8),
     "single rows": mx.Plan(buckets=mx.Buckets([1, 3]), tokens_per_trip=1),
     "one bucket": mx.Plan(buckets=mx.Buckets([5]), tokens_per_trip=100, prefixes=2),
 }
@@ -77,7 +77,7 @@ def main() -> None:
     from cases import CASES
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--plan", choices=PLANS, default="auto")
+    parser.add_argument("--plan", choices=PLANS, default="steps")
     parser.add_argument("--part", default="0/1", help="i/k: every k-th case, beginning at the i-th")
     options = parser.parse_args()
     first, step = map(int, options.part.split("/"))

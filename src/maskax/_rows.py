@@ -115,6 +115,8 @@ class Rows:
         frame_of = lambda extents: Sizes(dict(zip(map(scope.local, limits), extents)), {}, scope)
         bytes_per_row = lambda extents: _largest(self.program.jaxpr, frame_of(extents))
         boxes = plan.boxes(limits, count, bytes_per_row, self.program.constraints)
+        if boxes.rows == (count,):  # in one trip, of rows as they are
+            return list(body(self._run(self._consts, self.sizes), self.data, self.shared, scales))
         frames = list(map(frame_of, boxes.extents))
         own, own_sizes, own_data = len(self._consts), len(self.sizes), len(self.data)
 
