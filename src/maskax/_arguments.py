@@ -13,7 +13,8 @@ from jax.tree_util import keystr, tree_flatten_with_path
 from maskax import _compat
 from maskax._errors import SizeError, SpecError
 from maskax._operand import Padded, select
-from maskax._shapes import Dim, Scope, Sizes, names_in
+from maskax._scope import Scope, names_in
+from maskax._shapes import Dim, Sizes
 
 
 @dataclasses.dataclass

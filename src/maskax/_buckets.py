@@ -13,7 +13,7 @@ from maskax import _compat
 from maskax._errors import SizeError, SpecError
 from maskax._ragged._batch import Ragged
 from maskax._ragged._dims import STATIC, evaluate, read, resize, variables
-from maskax._shapes import entries
+from maskax._scope import entries
 
 _COSTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {"linear": lambda n: n, "quadratic": lambda n: n * n}
 Cost = str | Callable[[np.ndarray], Any]

@@ -136,13 +136,15 @@ class Names:
         """One result: a `Ragged` if its shape depends on a size."""
         dims = tuple(self._text(dim, shape, run_time) if run_time.is_ragged(dim) else STATIC for dim in shape)
         names = variables(dims)
-        return Ragged(array, {name: sizes[name] for name in names}, dims) if names else array
+        made = run_time.values
+        return Ragged(array, {n: sizes[n] if n in sizes else made[n] for n in names}, dims) if names else array
 
     def _text(self, dim: Any, shape: Sequence[Any], run_time: Sizes) -> str:
         """A dimension of a result in the names of the batches."""
         scope = run_time.scope
         own = {alias: dim for dim, alias in self._alias.items()}
         expressions = {scope.local(name): own.get(name, name) for name in self.variables}
+        expressions |= {name: name for name in scope.made}
         if unknown := sorted(_compat.variables(dim) - expressions.keys()):
             raise UnmaskableError(
                 f"A result has the shape {scope.show(tuple(shape))}, in which {unknown[0]!r} is a size of an enclosing "

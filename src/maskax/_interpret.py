@@ -101,10 +101,10 @@ class Context:
         flags = self.reduced[len(self.reduced) - len(values) :]
         return [Padded(value, reduced=flag) for value, flag in zip(values, flags, strict=True)]
 
-    def interpret(self, jaxpr: Any, *values: Any, sizes: Sizes | None = None) -> list[Padded]:
-        """Runs a program found in this equation's parameters on padded values."""
+    def interpret(self, jaxpr: Any, *values: Any, sizes: Sizes | None = None, inline: bool = False) -> list[Padded]:
+        """Runs a program found in this equation's parameters on padded values; `inline`: as a part of this one."""
         jaxpr, consts = _compat.open_jaxpr(jaxpr)
-        return interpret(jaxpr, consts, values, sizes or self.sizes)
+        return interpret(jaxpr, consts, values, self.sizes if inline else (sizes or self.sizes).inside())
 
     def unmaskable(self, why: str, instead: str) -> UnmaskableError:
         """An error for a use of this primitive that has no masked form."""
@@ -204,7 +204,9 @@ def _is_index(eqn: Any, values: Sequence[Padded]) -> bool:
     if eqn.primitive.name not in ("broadcast_in_dim", "concatenate", "stack"):
         return False
     aval = eqn.outvars[0].aval
-    few = aval.ndim == 1 and aval.size <= 8 and jnp.issubdtype(aval.dtype, jnp.integer)
+    few = (
+        aval.ndim == 1 and isinstance(aval.shape[0], int) and aval.size <= 8 and jnp.issubdtype(aval.dtype, jnp.integer)
+    )
     return few and all(_compat.is_concrete(value.data) for value in values)
 
 

@@ -17,7 +17,8 @@ from maskax._arguments import Argument, broadcast_specs, check_constraints, chec
 from maskax._errors import ShapeError, SpecError
 from maskax._interpret import interpret
 from maskax._operand import Operand, Padded
-from maskax._shapes import Scope, Shrink, Sizes, solve_limits
+from maskax._scope import BeginAgain, Scope
+from maskax._shapes import Shrink, Sizes, solve_limits
 from maskax._wording import reworded
 
 
@@ -160,6 +161,8 @@ class Program:
         arguments = [dataclasses.replace(a, value=next(padded)) if a.is_array else a for a in self.arguments]
         limits = self.limits([value.shape for value in values])
         true = check_sizes(sizes, limits, self.scope, arguments)
+        for name, bound in self.scope.made.items():
+            limits[name] = Sizes(limits, {}, self.scope).bound(bound)
         frame = Sizes(limits, true, self.scope, shrink=shrink)
         check_constraints(self.constraints, frame)
         with self.scope.entered():
@@ -245,9 +248,14 @@ def _trace(fun: Callable[..., Any], arguments: Sequence[Argument], tree: Any, sc
         check_results(results)
         return results
 
-    with reworded(scope), scope.entered():
-        structs = [a.struct for a in arguments if a.is_array]
-        jaxpr, out = jax.make_jaxpr(plain, return_shape=True)(*structs)
+    structs = [a.struct for a in arguments if a.is_array]
+    with reworded(scope):
+        try:
+            with scope.tracing():
+                jaxpr, out = jax.make_jaxpr(plain, return_shape=True)(*structs)
+        except BeginAgain:
+            with scope.tracing():
+                jaxpr, out = jax.make_jaxpr(plain, return_shape=True)(*structs)
     return *_compat.open_jaxpr(jaxpr), jax.tree.structure(out)
 
 

@@ -1,5 +1,6 @@
 """`vmap`: `jax.vmap` that also maps over `Ragged` batches."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from maskax._call import Call
 from maskax._mask import Program
 from maskax._plan import Plan, as_plan
 from maskax._rows import can_skip
+from maskax._scope import BeginAgain, Scope
 from maskax._shapes import Sizes
 
 
@@ -77,7 +79,8 @@ def vmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         call = Call(fun, in_axes, args, kwargs)
         if not call.batches:
-            return jax.vmap(fun, in_axes, out_axes, **options)(*args, **kwargs)
+            with contextlib.suppress(BeginAgain), Scope.begun_again_for_sizes():
+                return jax.vmap(fun, in_axes, out_axes, **options)(*args, **kwargs)
 
         def row(data: Sequence[Any], variables: Mapping[str, Any], sizes: Mapping[str, Any]) -> Any:
             traced = call.program(data, constraints)

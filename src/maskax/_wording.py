@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from maskax import _compat
 from maskax._errors import MaskaxError, UnmaskableError
-from maskax._shapes import Scope
+from maskax._scope import Scope
 
 _AS_INT = (
     "A run-time size cannot be an int while tracing. Use it in shapes as it is (x.shape[0], not len(x)), or as a\n"

@@ -11,7 +11,7 @@ from jax.core import Tracer
 from maskax import _compat
 from maskax._errors import SizeError, SpecError
 from maskax._ragged._dims import STATIC, evaluate, innermost, resize, row_dims, variables
-from maskax._shapes import names_in
+from maskax._scope import names_in
 
 
 def as_array(value: Any) -> Any:

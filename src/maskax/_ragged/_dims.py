@@ -11,7 +11,7 @@ from jax.core import Tracer
 
 from maskax import _compat
 from maskax._errors import SpecError
-from maskax._shapes import entries, names_in
+from maskax._scope import entries, names_in
 
 STATIC = "_"
 _DEFAULT = ("n", "m", "k", "l", "i", "j")

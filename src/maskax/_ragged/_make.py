@@ -12,7 +12,7 @@ from maskax._errors import SpecError
 from maskax._ragged._batch import Ragged
 from maskax._ragged._checks import as_array, check_buckets, padded_alike, rounded
 from maskax._ragged._dims import STATIC, default_name, is_key, like, numpy_of, on_host, read, resize, row_dims
-from maskax._shapes import names_in
+from maskax._scope import names_in
 
 
 def ragged(rows: Sequence[Any], dims: Any = None, buckets: Any = None) -> Any:

@@ -23,7 +23,7 @@ def arrays(values: Sequence[Padded]) -> list[Any]:
 def call(ctx: Context, *operands: Operand, **params: Any) -> list[Padded]:
     """A call is transparent: its body is interpreted in place."""
     body = next(params[k] for k in ("jaxpr", "call_jaxpr", "call", "fwd_jaxpr") if k in params)
-    return ctx.interpret(body, *[x.value for x in operands])
+    return ctx.interpret(body, *[x.value for x in operands], inline=True)
 
 
 @rule("checkpoint", "remat", "remat2")

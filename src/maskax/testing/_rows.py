@@ -12,7 +12,8 @@ import numpy as np
 from maskax import _compat
 from maskax._arguments import Argument, check_constraints, match
 from maskax._errors import SizeError, SpecError
-from maskax._shapes import Dim, Scope, Sizes, names_in, solve_limits
+from maskax._scope import Scope, names_in
+from maskax._shapes import Dim, Sizes, solve_limits
 
 PADDING = ("zero", "nan", "inf", "garbage")
 """What is put into padding. Integers take their least and greatest values instead of nan and inf: out of range."""

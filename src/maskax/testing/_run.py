@@ -10,7 +10,7 @@ from jax.tree_util import keystr, tree_flatten_with_path
 
 from maskax._arguments import broadcast_specs
 from maskax._errors import CheckError, SpecError
-from maskax._shapes import Scope
+from maskax._scope import Scope
 from maskax.testing._rows import Rows, shape_of, slices
 from maskax.testing._trial import Results, Shapes, Subject, Trial
 

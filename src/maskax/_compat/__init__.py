@@ -1,4 +1,4 @@
-"""The only file that imports `jax._src` or knows how JAX versions differ.
+"""The only room that imports `jax._src` or knows how JAX versions differ.
 
 Everything else in maskax is written against JAX's public API and these few functions. Each one says which private
 name it needs and, where versions differ, which version spells it how.
@@ -6,7 +6,6 @@ name it needs and, where versions differ, which version spells it how.
 
 import contextlib
 import functools
-import math
 import operator
 import os
 import traceback
@@ -19,10 +18,13 @@ from jax._src import checkify, core, source_info_util
 from jax._src.custom_derivatives import SymbolicZero
 from jax._src.export import shape_poly
 from jax._src.interpreters import batching, mlir
-from jax._src.lax import parallel
+
+from maskax._compat import _collectives as _collectives  # mends JAX's own
+from maskax._compat._effects import Effect as Effect
+from maskax._compat._effects import allow_everywhere as allow_everywhere
 
 # Our own frames are not the user's: errors and profiles name the line in the masked function.
-source_info_util.register_exclusion(os.path.dirname(__file__))
+source_info_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
 
 InconclusiveDimension = core.InconclusiveDimensionOperation
 LOWERING_LOG, TRACING_LOG = "jax._src.interpreters.pxla", "jax._src.interpreters.partial_eval"
@@ -272,29 +274,3 @@ def _discharge(*args: Any, low: Any, high: Any, message: str) -> Any:
 
 
 checkify.error_checks[_size_check_p] = _discharge
-
-
-# --- collectives over rows ---------------------------------------------------------------------------------------
-
-_psum, _pvary = parallel._psum, parallel.pvary
-
-
-def _psum_of_sizes(x: Any, axis_name: Any, **options: Any) -> Any:
-    """`psum` where sizes are symbolic: that of a row is no constant, and there may be as many rows as such a size."""
-    names = axis_name if isinstance(axis_name, tuple | list) else (axis_name,)
-    rows = math.prod(core.get_axis_env().axis_size(name) for name in names if not isinstance(name, int))
-    x = jax.tree.map(lambda v: jnp.asarray(v) if jax.export.is_symbolic_dim(v) else v, x)
-    if jax.export.is_symbolic_dim(rows) and not any(isinstance(v, core.Tracer) for v in jax.tree.leaves(x)):
-        return jax.tree.map(lambda v: rows * v, x)
-    return _psum(x, axis_name, **options)
-
-
-def _pvary_over_devices(x: Any, axis_name: Any) -> Any:
-    """`pvary` with words for what it only asserts: inside `shard_map` its axes are those of devices."""
-    try:
-        return _pvary(x, axis_name)
-    except AssertionError:
-        raise NotImplementedError(f"JAX has no collective over {axis_name}, a vmap inside shard_map.") from None
-
-
-parallel._psum, parallel.pvary = _psum_of_sizes, _pvary_over_devices

@@ -1,0 +1,296 @@
+"""Sizes that the data decides: NumPy on the unpadded rows is what everything must equal."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import checkify
+
+import maskax as mx
+
+close = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-6)
+
+ROWS = [
+    np.float32([1, -1, 2, 0, 2, 1]),
+    np.float32([3, 3, 3]),  # all true
+    np.float32([0, -0.0, -2, -2]),  # none true
+    np.float32([]),
+    np.float32([-5]),
+    np.float32([0, 0, 1, -1, 0, 4, 0]),
+]
+HOLES = [*ROWS, np.float32([np.nan, 1, np.nan, np.inf, -np.inf, 1])]
+
+
+def batch(rows, size=8):
+    data = np.full((len(rows), size, *rows[0].shape[1:]), np.nan if rows[0].dtype.kind == "f" else 2**30, rows[0].dtype)
+    for i, row in enumerate(rows):
+        data[i, : len(row)] = row
+    return mx.Ragged.from_padded(data, np.array([len(row) for row in rows], np.int32))
+
+
+def run_lengths(x):
+    """By the definition, element by element."""
+    values, lengths = [], []
+    for v in x.tolist():
+        if not values or values[-1] != v:
+            values.append(v)
+            lengths.append(0)
+        lengths[-1] += 1
+    return np.array(values, x.dtype), np.array(lengths, np.int32)
+
+
+def numpy_split(x):
+    return np.split(x, [int((x > 0).sum()), -1]) if len(x) else [x, x, x]
+
+
+# Of one row `(n,)`: our function and NumPy's.
+FUNCTIONS = {
+    "nonzero": (lambda x: mx.nonzero(x), lambda x: np.nonzero(x)),
+    "flatnonzero": (lambda x: mx.flatnonzero(x > 0), lambda x: np.flatnonzero(x > 0)),
+    "argwhere": (lambda x: mx.argwhere(x < 0), lambda x: np.argwhere(x < 0)),
+    "where": (lambda x: mx.where(x > 0), lambda x: np.where(x > 0)),
+    "where, three": (lambda x: mx.where(x > 0, x, -x), lambda x: np.where(x > 0, x, -x)),
+    "compress": (lambda x: mx.compress(x > 0, x), lambda x: np.compress(x > 0, x)),
+    "extract": (lambda x: mx.extract(x != 2, x), lambda x: np.extract(x != 2, x)),
+    "delete": (lambda x: mx.delete(x, x > 0), lambda x: np.delete(x, x > 0)),
+    "trim_zeros": (lambda x: mx.trim_zeros(x), lambda x: np.trim_zeros(x)),
+    "trim_zeros, front": (lambda x: mx.trim_zeros(x, "f"), lambda x: np.trim_zeros(x, "f")),
+    "trim_zeros, back": (lambda x: mx.trim_zeros(x, "b"), lambda x: np.trim_zeros(x, "b")),
+    "repeat": (
+        lambda x: mx.repeat(x, jnp.abs(jnp.nan_to_num(x, posinf=1, neginf=0)).astype(int), max_size=40),
+        lambda x: np.repeat(x, np.abs(np.nan_to_num(x, posinf=1, neginf=0)).astype(int)),
+    ),
+    "repeat twice": (lambda x: mx.repeat(x, 2), lambda x: np.repeat(x, 2)),
+    "unique": (
+        lambda x: mx.unique(x, return_index=True, return_inverse=True, return_counts=True),
+        lambda x: np.unique(x, return_index=True, return_inverse=True, return_counts=True),
+    ),
+    "union1d": (lambda x: mx.union1d(x, x[::-1] + 1), lambda x: np.union1d(x, x[::-1] + 1)),
+    "intersect1d": (lambda x: mx.intersect1d(x, x + 1), lambda x: np.intersect1d(x, x + 1)),
+    "setdiff1d": (lambda x: mx.setdiff1d(x, x + 1), lambda x: np.setdiff1d(x, x + 1)),
+    "boolean read": (lambda x: mx.at(x)[x > 0].get(), lambda x: x[x > 0]),
+    "chained": (
+        lambda x: mx.compress(mx.compress(x > -3, x) < 3, mx.compress(x > -3, x)),
+        lambda x: x[(x > -3) & (x < 3)],
+    ),
+    "joined": (
+        lambda x: jnp.concatenate([mx.compress(x > 0, x), mx.compress(x < 0, x)]),
+        lambda x: np.concatenate([x[x > 0], x[x < 0]]),
+    ),
+    "used as a size": (
+        lambda x: jnp.ones((mx.flatnonzero(x > 0).shape[0] + 1, 2)).cumsum(0),
+        lambda x: np.ones(((x > 0).sum() + 1, 2)).cumsum(0),
+    ),
+}
+NAN_DIFFERS = {"intersect1d", "setdiff1d", "union1d", "trim_zeros"}  # in NumPy itself, from version to version
+
+
+@pytest.fixture(scope="module")
+def found():
+    """All of them in one program."""
+    with mx.testing.count_compilations("everything") as compilations:
+
+        def everything(xs):
+            return {name: mx.vmap(ours)(xs) for name, (ours, _) in FUNCTIONS.items()}
+
+        f = jax.jit(everything)
+        results = jax.device_get(f(batch(HOLES)))
+        f(batch([np.float32([1])] * len(HOLES)))  # other outcomes, no compilation
+    assert compilations.count == 1
+    return results
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_equals_numpy(name, found):
+    ours, plain = FUNCTIONS[name]
+    rows = ROWS if name in NAN_DIFFERS else HOLES
+    for i, row in enumerate(rows):
+        want = jax.tree.leaves(plain(row))
+        got = jax.tree.map(lambda xs, i=i: xs[i], found[name], is_leaf=lambda x: isinstance(x, mx.Ragged))
+        for a, b in zip(jax.tree.leaves(got), want, strict=True):
+            np.testing.assert_array_equal(a, b, f"{name} of {row}")
+        for a, b in zip(jax.tree.leaves(ours(row)), want, strict=True):  # and as it stands, outside of everything
+            np.testing.assert_array_equal(a, b, f"{name} of {row}, outside")
+
+
+def test_run_lengths_and_bincount_and_split():
+    rows = [np.int32([3, 3, 0, 1, 1, 1]), np.int32([2]), np.int32([]), np.int32([5, 0, 5])]
+
+    def several(x):
+        values, lengths = mx.run_lengths(x)
+        back = mx.repeat(values, lengths, max_size=x.shape[0])
+        return values, lengths, back, mx.bincount(x, max_size=6), mx.split(x, [jnp.sum(x > 2), -1])
+
+    found = jax.device_get(jax.jit(mx.vmap(several))(batch(rows)))
+    for i, row in enumerate(rows):
+        want = [*run_lengths(row), row, np.bincount(row), *numpy_split(np.where(row > 2, 1, 0))]
+        got = [xs[i] for xs in jax.tree.leaves(found, is_leaf=lambda x: isinstance(x, mx.Ragged))]
+        for a, b in zip(got[:4], want[:4], strict=True):
+            np.testing.assert_array_equal(a, b)
+        assert [len(part) for part in got[4:]] == [len(part) for part in want[4:]]
+        np.testing.assert_array_equal(np.concatenate(got[4:]), row[: sum(map(len, got[4:]))])
+
+
+def test_several_axes():
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random((4, 3)) < 0.5, rng.normal(size=(4, 3)), 0).astype(np.float32)
+    padded = np.full((6, 5), np.nan, np.float32)
+    padded[:4, :3] = x
+
+    def several(x):
+        return (
+            mx.nonzero(x),
+            mx.argwhere(x),
+            mx.compress(x[:, 0] > 0, x, 0),
+            mx.compress(x[0] > 0, x, 1),
+            mx.at(x)[x > 0].get(),
+        )
+
+    got, shapes = jax.jit(mx.mask(several, ["n, m"]))([padded], {"n": 4, "m": 3})
+    want = np.nonzero(x), np.argwhere(x), x[x[:, 0] > 0], x[:, x[0] > 0], x[x > 0]
+    jax.tree.map(np.testing.assert_array_equal, mx.unpad(got, shapes), want)
+
+
+def test_boolean_updates():
+    x = np.float32([[1, 2], [3, 4], [5, 6]])
+    keep, both = np.array([True, False, True]), x > 2
+    for how in "set", "add", "multiply", "min", "max":
+        numpy = {"set": lambda a, b: b, "add": np.add, "multiply": np.multiply, "min": np.minimum, "max": np.maximum}[
+            how
+        ]
+        for mask, values in [(keep, np.float32([[7, 3], [2, 9]])), (keep, np.float32(4)), (both, np.float32(4))]:
+            want = x.copy()
+            want[mask] = numpy(want[mask], values)
+            update = lambda x, mask, values, how=how: getattr(mx.at(x)[mask], how)(values)
+            close(update(x, mask, values), want)
+            padded = np.full((5, 2), np.nan, np.float32)
+            padded[:3] = x
+            kept = np.ones((5, *mask.shape[1:]), bool)
+            kept[:3] = mask
+            spec = "n" if mask.ndim == 1 else "n, _"
+            masked = jax.jit(mx.mask(functools.partial(update, values=values), ["n, _", spec], "n, _"))
+            close(masked([padded, kept], {"n": 3})[:3], want)
+    with pytest.raises(TypeError, match="at: booleans of 1 to 2 dimensions are needed, not int32"):
+        mx.at(x)[jnp.array([0, 1])]
+
+
+def loss(w, x):  # poles at 0, where padding lies; no gradient through the choice
+    positive = mx.compress(w * x > 0, w * x)
+    return jnp.sum(jnp.log(positive)) + jnp.sum(jnp.sin(mx.at(x)[x < 1].get() * w)) / jnp.asarray(x.shape[0] + 1)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_derivatives(order):
+    rows = [row for row in ROWS if len(row)]
+    xs, w = batch(rows), jnp.float32(1.5)
+    derivative = lambda f: jax.grad(f, (0, 1)) if order == 1 else jax.jacfwd(jax.grad(f, (0, 1)), (0, 1))
+    masked = mx.mask(loss, [None, "n"], "")
+    of_row = lambda x, n: derivative(lambda w, x: masked([w, x], {"n": n}))(w, x)
+    found = jax.jit(jax.vmap(of_row))(xs.data, xs.lengths)
+    for i, row in enumerate(rows):
+        want = derivative(loss)(w, jnp.asarray(row))
+        got = jax.tree.map(lambda g, want, i=i: g[i][tuple(map(slice, want.shape))], found, want)
+        jax.tree.map(functools.partial(close, rtol=1e-4, atol=1e-5), got, want)
+    padding = np.arange(8) >= np.array([len(row) for row in rows])[:, None]
+    assert order == 2 or not np.any(found[1][padding])
+
+
+def test_random_sizes():
+    def mean_of_draws(key):
+        count, draws = jax.random.split(key)
+        k = mx.dynamic_size(jax.random.randint(count, (), 1, 101), 100)
+        return jax.random.normal(draws, (k,)).mean(), jnp.arange(k).sum(), 2 * k + 1
+
+    keys = jax.random.split(jax.random.key(0), 20)
+    found = jax.jit(mx.vmap(mean_of_draws))(keys)
+    for i, key in enumerate(keys):
+        jax.tree.map(close, jax.tree.map(lambda x, i=i: x[i], found), mean_of_draws(key))
+
+
+X = jnp.array([1.0, -1, 2, -3, 4])
+positive = lambda x: mx.compress(x > 0, x)
+jitted = jax.jit(positive)
+
+
+def ones(x):
+    return jnp.ones((mx.dynamic_size(jnp.sum(x > 0), 5), 3)).sum()
+
+
+# A size in every kind of program inside the function; what must come out is written without one.
+PLACES = {
+    "scan": (
+        lambda x: jax.lax.scan(lambda c, v: (c + positive(x - v).sum(), ones(x - v)), 0.0, x)[1],
+        [6.0, 9, 3, 12, 0],
+    ),
+    "over": (lambda x: jax.lax.scan(lambda c, v: (c * 0.5 + v, None), 0.0, positive(x))[0], 5.25),
+    "while": (
+        lambda x: jax.lax.while_loop(
+            lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] + positive(x * c[1]).sum()), (0, 1.0)
+        )[1],
+        512.0,
+    ),
+    "cond": (lambda x: jax.lax.cond(x.sum() > 0, lambda x: positive(x).sum(), lambda x: ones(x), x), 7.0),
+    "checkpoint": (lambda x: jax.checkpoint(lambda x: positive(x).prod() + ones(x))(x), 17.0),
+    "gradient": (lambda x: jax.grad(lambda x: (jitted(x) ** 2).sum() * ones(x))(x), [18.0, 0, 36, 0, 72]),
+    "jit, twice": (lambda x: jitted(x).sum() * jitted(-x).sum() + jitted(x).shape[0], 31.0),
+    "left over": (lambda x: jnp.zeros(x.shape[0] - jitted(x).shape[0]).sum() + x.sum(), 3.0),
+    "mx.vmap": (lambda x: mx.vmap(lambda v: positive(x - v).sum())(x), [4.0, 10, 2, 18, 0]),
+}
+
+
+@pytest.mark.parametrize("spec", [None, "n"])
+def test_in_every_place(spec):
+    masked = mx.mask(lambda x: {name: place(x) for name, (place, _) in PLACES.items()}, [spec])
+    x = X if spec is None else jnp.concatenate([X, jnp.full(2, jnp.nan)])
+    for f in jax.jit(masked), masked:
+        found = f([x], {} if spec is None else {"n": 5})[0]
+        for name, (_, want) in PLACES.items():
+            close(found[name][:5] if np.ndim(found[name]) else found[name], want, err_msg=name)
+
+
+def test_nested_batches():
+    xs = mx.ragged([X, X[:2]])
+    found = mx.vmap(lambda x: mx.vmap(lambda v: positive(x - v))(x))(xs)
+    want = [[np.asarray(row[row > v] - v) for v in row] for row in (np.asarray(X), np.asarray(X[:2]))]
+    for got, rows in zip(found.to_list(), want):
+        for i, row in enumerate(rows):
+            close(got[i][: len(row)], row)
+    assert found.sizes["k2"].to_list()[1].tolist() == [len(row) for row in want[1]]
+
+
+def test_a_plain_jitted_function_returns_one_row():
+    found = jitted(X)
+    assert repr(found) == "Ragged(f32[k0<=5], k0=3)"
+    assert mx.unpad({"a": found, "b": X})["a"].tolist() == [1, 2, 4]
+    assert mx.unpad(mx.vmap(positive)(jnp.stack([X, -X])))[1].tolist() == [1, 3]
+    close(jax.jit(jax.grad(lambda x: jitted(x).data.sum()))(X), [1, 0, 1, 0, 1])
+
+
+def test_no_size_gets_lost():
+    few = lambda x: mx.compress(x > 0, x, max_size=2)
+    for call in lambda: few(X), lambda: mx.mask(few, [None])([X], {}), lambda: mx.vmap(few)(mx.ragged([X, X])):
+        with pytest.raises(mx.SizeError, match="is 3, out of range: it runs from 0 to 2"):
+            call()
+    error, (_, shape) = checkify.checkify(jax.jit(mx.mask(few, [None])), errors=checkify.user_checks)([X], {})
+    assert "is 3, out of range" in error.get() and shape.shape == (2,)
+    with pytest.raises(mx.UnmaskableError, match=r"test_dynamic.py.* used outside of the loop"):
+        mx.mask(lambda x: jax.lax.map(lambda v: positive(x - v), x).sum(), [None])([X], {})
+    with pytest.raises(mx.UnmaskableError, match=r"(?s)test_dynamic.py.*Use mx.vmap there"):
+        mx.mask(lambda x: jax.vmap(lambda v: positive(x - v).sum())(x), [None])([X], {})
+    with pytest.raises(mx.UnmaskableError, match=r"jax.jit\(mx.mask\(f, \[None\]\)\)"):
+        jax.jit(lambda n: jnp.zeros(mx.dynamic_size(n, 4)))(3)
+    with pytest.raises(mx.SpecError, match=r"value must be an integer scalar, not float32\[2\]"):
+        mx.dynamic_size(np.float32([1, 2]), 4)
+    with pytest.raises(ValueError, match="max_size is needed"):
+        mx.mask(lambda x, r: mx.repeat(x, r), [None, None])([X, jnp.arange(5)], {})
+
+
+def test_traces_of_other_programs_are_not_taken():
+    """JAX caches what it traces of inner functions; a size made there belongs to one program."""
+    helper = jax.jit(lambda x: mx.unique(x))
+    assert mx.unpad(helper(X)).tolist() == sorted(X.tolist())
+    for _ in range(2):
+        assert mx.mask(lambda x: helper(x).sum() + helper(x * 0).shape[0], [None], "")([X], {}) == 4
+    assert mx.unpad(helper(X)).tolist() == sorted(X.tolist())
