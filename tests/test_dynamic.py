@@ -287,6 +287,17 @@ def test_no_size_gets_lost():
         mx.mask(lambda x, r: mx.repeat(x, r), [None, None])([X, jnp.arange(5)], {})
 
 
+def test_plans_and_row_losses():
+    xs = batch(ROWS)
+    for plan in None, "auto", mx.Plan(tokens_per_trip=3):
+        found = jax.jit(mx.vmap(positive, plan=plan))(xs)
+        assert [row.tolist() for row in found.to_list()] == [row[row > 0].tolist() for row in ROWS]
+        value, gradient = mx.value_and_grad(lambda w, x: positive(w * x).sum(), in_axes=(None, 0), plan=plan)(1.0, xs)
+        close((value, gradient), np.mean([row[row > 0].sum() for row in ROWS]))
+    with pytest.raises(mx.UnmaskableError, match="value_and_grad: a result has a size in its shape"):
+        mx.value_and_grad(lambda w, x: (positive(w * x).sum(), positive(x)), in_axes=(None, 0), has_aux=True)(1.0, xs)
+
+
 def test_traces_of_other_programs_are_not_taken():
     """JAX caches what it traces of inner functions; a size made there belongs to one program."""
     helper = jax.jit(lambda x: mx.unique(x))

@@ -8,9 +8,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from maskax import _compat
 from maskax._axes import check_axes
 from maskax._call import Call
-from maskax._errors import SpecError
+from maskax._errors import SpecError, UnmaskableError
 from maskax._operand import select, split
 from maskax._plan import Plan, as_plan
 from maskax._ragged import Ragged
@@ -153,6 +154,12 @@ def _loss_of(rows: Rows, has_aux: bool) -> Any:
     loss: Any = results[0] if has_aux else results
     if loss is not avals[0] or not jnp.issubdtype(loss.dtype, jnp.floating):
         raise SpecError(f"fun must return one real number or array, the loss of a row, not {jax.tree.map(str, loss)}.")
+    made = rows.program.scope.made
+    if any(not made.keys().isdisjoint(_compat.variables(dim)) for aval in avals for dim in aval.shape):
+        raise UnmaskableError(
+            "value_and_grad: a result has a size in its shape that the program makes. Average over it in fun, or put it "
+            "into an array of the padded size."
+        )
     return loss
 
 

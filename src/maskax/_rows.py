@@ -82,7 +82,7 @@ class Rows:
                 not the usual one; or, where it is summed over rows, a type.
         """
         scanned = list(_scanned(self.program.jaxpr, self.frame.limits))
-        if plan is None or not self.sizes:
+        if plan is None or not self.sizes or self.program.scope.made:
             return list(body(self._run(self._consts, self.sizes), self.data, self.shared, scales))
         if scanned:
             return self._shrink(body, scales, gives, Shrink(plan.prefixes, scanned[0]))

@@ -96,8 +96,9 @@ def vmap(
         with call.names.spelled():
             if chosen is not None and can_skip(call.data, options):
                 rows = call.rows(constraints)
-                of_outputs = lambda outputs, sizes: finished(rows.program, outputs, rows.frame, sizes)
-                return jax.vmap(of_outputs, 0, out_axes)(rows.run(chosen), call.names.sizes)
+                if not rows.program.scope.made:  # of sizes that the program makes, results say themselves what they are
+                    of_outputs = lambda outputs, sizes: finished(rows.program, outputs, rows.frame, sizes)
+                    return jax.vmap(of_outputs, 0, out_axes)(rows.run(chosen), call.names.sizes)
             return jax.vmap(row, (call.axes, 0, 0), out_axes, **options)(
                 call.data, call.names.variables, call.names.sizes
             )
