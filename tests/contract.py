@@ -5,6 +5,7 @@ The oracle is always the plain function on arrays cut to their true size. Nothin
 
 import contextlib
 import dataclasses
+import functools
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -224,7 +225,10 @@ def _check(case: Case, dtype: str, table: Sequence[Mapping[str, int]], eager: bo
     compiled = jax.jit(jax.vmap(masked_all, axis_size=len(rows)))
     results = jax.tree.map(np.asarray, compiled(batch, sizes_batch))
 
-    for start in range(0, len(rows), len(kinds)):
+    starts = range(0, len(rows), len(kinds))
+    of_start = [jax.tree.map(lambda x, start=start: x[start], results) for start in starts]
+    wanted = _wanted(case, args, [rows[start][1] for start in starts], cts, of_start, active if differentiable else [])
+    for start, row, want in zip(starts, of_start, wanted):
         sizes = rows[start][1]
         context = f"{case.name} [{dtype}] at {sizes}"
         for leaf in jax.tree.leaves(results):
@@ -232,10 +236,9 @@ def _check(case: Case, dtype: str, table: Sequence[Mapping[str, int]], eager: bo
                 np.testing.assert_array_equal(
                     _wide(leaf[start]), _wide(leaf[start + other]), f"{context}: {kind} in the padding shows"
                 )
-        row = jax.tree.map(lambda x, start=start: x[start], results)
-        _compare(case, dtype, context, args, sizes, cts, row, active if differentiable else [])
+        _compare(case, dtype, context, args, sizes, row, active if differentiable else [], want)
     if eager:
-        _check_eager(case, dtype, masked, args, specs, table, rows, results[0])
+        _check_known(case, dtype, masked, args, specs, table, rows, results[0])
 
 
 def _stack(arrays: Sequence[Any]) -> Any:
@@ -289,7 +292,42 @@ def _everything(
     return [_data(o) for o in jax.tree.leaves(outputs)], [s.shape for s in shapes], gradient, tangent
 
 
-def _compare(case, dtype, context, args, sizes, cts, row, active) -> None:
+def _wanted(
+    case: Case,
+    args: Sequence[Any],
+    table: Sequence[Mapping[str, int]],
+    cts: Sequence[Any],
+    rows: Sequence[Any],
+    active: Sequence[int],
+) -> list[Any]:
+    """What the plain function gives at each size, all compiled as one program; `None` where nothing is asked of it."""
+
+    def plain(shapes: Sequence[Any], args: Sequence[Any]) -> Any:
+        def function(*values: Any) -> Any:
+            outputs = _weighted(case.fun, active)(*values)
+            return outputs, [mx.LogicalShape(o.shape, (), o.dtype) for o in jax.tree.leaves(outputs)]
+
+        return _everything(case, function, args, active, [cut(ct, s) for ct, s in zip(cts, shapes)])
+
+    programs, cuts = [], []
+    for sizes, (_, shapes, *_) in zip(table, rows):
+        empty = any(size == 0 for size in sizes.values())
+        cuts.append([cut(x, evaluate(a.spec, sizes)) for a, x in zip(case.operands, args)])
+        programs.append(None)
+        if empty and case.zero not in ("plain", "defined"):
+            continue
+        program = functools.partial(plain, shapes)
+        try:
+            jax.eval_shape(program, cuts[-1])
+        except (TypeError, ValueError, IndexError, ZeroDivisionError):  # as for the largest of no numbers
+            if not empty or case.zero != "defined":
+                raise
+        else:
+            programs[-1] = program
+    return jax.jit(lambda cuts: [None if f is None else f(x) for f, x in zip(programs, cuts)])(cuts)
+
+
+def _compare(case, dtype, context, args, sizes, row, active, wanted) -> None:
     outputs, shapes, grads, tangents = row
     empty = any(size == 0 for size in sizes.values())
     for out, shape in zip(outputs, shapes):
@@ -309,22 +347,8 @@ def _compare(case, dtype, context, args, sizes, cts, row, active) -> None:
         if grads is not None:
             assert all(np.all(np.isfinite(g)) for g in jax.tree.leaves(grads)), f"{context}: gradient is not finite"
         return
-
-    def plain(args: Sequence[Any]) -> Any:
-        def function(*values: Any) -> Any:
-            outputs = _weighted(case.fun, active)(*values)
-            return outputs, [mx.LogicalShape(o.shape, (), o.dtype) for o in jax.tree.leaves(outputs)]
-
-        true_cts = [cut(ct, s) for ct, s in zip(cts, shapes)]
-        return _everything(case, function, args, active, true_cts)
-
-    plain_args = [cut(x, evaluate(a.spec, sizes)) for a, x in zip(case.operands, args)]
-    try:
-        wanted = jax.jit(plain)(plain_args)
-    except (TypeError, ValueError, IndexError, ZeroDivisionError):  # as for the largest of no numbers
-        if case.zero == "defined":
-            return
-        raise
+    if wanted is None:
+        return
     if empty and case.zero == "defined":
         if [tuple(map(int, shape)) for shape in shapes] != [tuple(map(int, shape)) for shape in wanted[1]]:
             return  # x[:1] has one element by its type
@@ -353,15 +377,20 @@ def _where_finite(want: Any, got: Any) -> Any:
     return np.where(np.isfinite(want), want, got) if got.shape == want.shape else want
 
 
-def _check_eager(case, dtype, masked, args, specs, table, rows, outputs) -> None:
-    """Without jit or vmap, at a concrete size, with nan in the padding. Other kernels run there: bits may differ."""
+def _check_known(case, dtype, masked, args, specs, table, rows, outputs) -> None:
+    """At a size that is known while tracing, with nan in the padding; every fourth case without `jit`.
+
+    Other kernels run there: bits may differ.
+    """
     case = dataclasses.replace(case, exact=False)
     sizes = table[-2 if len(table) > 1 else -1]
     bad = [poison(x, spec, sizes, "nan") for x, spec in zip(args, specs)]
-    got = masked(bad, sizes)[0]
+    eager = zlib.crc32(case.name.encode()) % 4 == 0  # JAX compiles every operation by itself then
+    function = lambda bad: masked(bad, sizes)[0]
+    got = (function if eager else jax.jit(function))(bad)
     start = [s for _, s in rows].index(sizes)
     for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(outputs)):
-        _close(_data(a), b[start], dtype, case, f"{case.name} [{dtype}] eager at {sizes}")
+        _close(_data(a), b[start], dtype, case, f"{case.name} [{dtype}] at the known {sizes}")
 
 
 def _close(got: Any, want: Any, dtype: str, case: Case, context: str) -> None:

@@ -47,10 +47,11 @@ def _hold(case: Case, dtype: str, plan: mx.Plan) -> None:
     active = active if any(map(contract._is_float, sample)) else []
     everything = jax.jit(lambda batch: contract._everything(case, function, batch, active, cts, (rows,)))
     results = jax.tree.map(np.asarray, everything(batch))
-    for i, row in enumerate(table):
+    of_rows = [jax.tree.map(lambda x, i=i: x[i], results) for i in range(rows)]
+    wanted = contract._wanted(case, args, table, cts, of_rows, active)
+    for row, of_row, want in zip(table, of_rows, wanted):
         context = f"{case.name} [{dtype}] at {row} under {plan}"
-        of_row = jax.tree.map(lambda x, i=i: x[i], results)
-        contract._compare(case, dtype, context, args, row, cts, of_row, active)
+        contract._compare(case, dtype, context, args, row, of_row, active, want)
 
 
 class Shape:

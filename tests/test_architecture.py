@@ -10,7 +10,7 @@ FILES = sorted(SRC.rglob("*.py"))
 ORDER = [
     *("_errors", "_compat", "_registry", "_bounds", "_scope", "_shapes", "_wording", "_signs", "_watch", "_operand"),
     *("_loops", "_interpret", "_arguments", "_rules", "_mask", "_ragged", "_buckets", "_batches", "grain"),
-    *("_averages", "_plan", "_rows", "_axes", "_call", "_vmap", "_losses", "testing"),
+    *("_averages", "_explain", "_plan", "_rows", "_axes", "_call", "_vmap", "_losses", "testing"),
 ]
 ALONE = {
     "tree": {"_errors", "tree"},

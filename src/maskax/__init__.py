@@ -40,6 +40,7 @@ from maskax._errors import ShapeError as ShapeError
 from maskax._errors import SizeError as SizeError
 from maskax._errors import SpecError as SpecError
 from maskax._errors import UnmaskableError as UnmaskableError
+from maskax._explain import explain as explain
 from maskax._losses import value_and_grad as value_and_grad
 from maskax._mask import LogicalShape as LogicalShape
 from maskax._mask import mask as mask

@@ -252,13 +252,18 @@ def programs(eqn: Any) -> list[Any]:
 
 def headline(eqn: Any, sizes: Sizes) -> str:
     """The equation as a user can place it: `model.py:41 (pool): reduce_sum: float32[n, 3] -> float32[3]`."""
+    operands, results = (types_of(atoms, sizes) for atoms in (eqn.invars, eqn.outvars))
+    return f"{_compat.source_line()}: {eqn.primitive.name}: {operands} -> {results}"
+
+
+def types_of(atoms: Sequence[Any], sizes: Sizes) -> str:
+    """Operands or results of an equation: `float32[n, 3], int32[]`."""
 
     def text(atom: Any) -> str:
         dims = ", ".join(sizes.scope.show(dim) for dim in getattr(atom.aval, "shape", ()))
         return f"{jnp.dtype(atom.aval.dtype).name if not _is_key(atom.aval) else 'key'}[{dims}]"
 
-    operands, results = (", ".join(map(text, atoms)) for atoms in (eqn.invars, eqn.outvars))
-    return f"{_compat.source_line()}: {eqn.primitive.name}: {operands} -> {results}"
+    return ", ".join(map(text, atoms))
 
 
 def _is_key(aval: Any) -> bool:

@@ -157,8 +157,8 @@ def _loss_of(rows: Rows, has_aux: bool) -> Any:
     made = rows.program.scope.made
     if any(not made.keys().isdisjoint(_compat.variables(dim)) for aval in avals for dim in aval.shape):
         raise UnmaskableError(
-            "value_and_grad: a result has a size in its shape that the program makes. Average over it in fun, or put it "
-            "into an array of the padded size."
+            "value_and_grad: a result has a size in its shape that the program makes. Average over it in fun, or put "
+            "it into an array of the padded size."
         )
     return loss
 

@@ -17,6 +17,7 @@ from maskax._operand import Operand, select, split, zeros
 from maskax._registry import rule
 from maskax._rules.control import arrays, spread
 from maskax._shapes import Dim, Shrink, Sizes
+from maskax._watch import watch
 
 Step = Callable[[Sizes, list[Any], list[Any], list[Any]], tuple[list[Any], list[Any]]]
 """`(sizes, consts, carry, x) -> (carry, y)`."""
@@ -88,8 +89,10 @@ def loop(
         return jax.lax.scan(one, carry, (positions, xs), length=padded, reverse=reverse, unroll=unroll)
 
     if ctx.sizes.shrink:
+        watch().note("runs ever fewer rows")
         return _shrinking(ctx, ctx.sizes.shrink, masked, consts, carry, xs, length, reverse)
     if _resists(program):
+        watch().note("runs all padded steps: there is a branch, or a derivative of the user's, in it")
         return rolled(size_values, consts, carry, xs)
 
     @jax.custom_jvp
@@ -118,6 +121,7 @@ def loop(
         return (carry, list(map(_batched_along_first, ys))), slopes
 
     early.defjvp(derivative)
+    watch().note("stops at the end of the longest row; with a gradient it runs all padded steps")
     return early(size_values, consts, carry, xs)
 
 
