@@ -18,10 +18,10 @@ def test_the_table():
     line = f"test_explain.py:{energy.__code__.co_firstlineno + 1} (energy)"
     head, *rows, summary = str(explanation).splitlines()
     assert head.split("  ")[0] == "step" and "padded to" in head
-    assert [row.split() for row in rows] == [
-        ["dot_general", *line.split(), "float32[n]", "[8]", "25%"],
-        ["log", *line.split(), "float32[n]", "[8]", "25%", *"1 along n, at which it is finite".split()],
-        ["reduce_sum", *line.split(), "float32[]", *"0 along n, its identity".split()],
+    assert [" ".join(row.split()) for row in rows] == [
+        f"dot_general {line} float32[n] [8] 25%",
+        f"log {line} float32[n] [8] 25% 1 along n, at which it is finite",
+        f"reduce_sum {line} float32[] 0 along n, its identity",
     ]
     assert summary.startswith("3 steps, ") and summary.endswith(" of them for padding and masks")
     assert explanation.true_flops < explanation.flops / 2
@@ -47,7 +47,7 @@ def test_loops_and_branches():
 
 
 def test_sizes_the_program_makes_and_mistakes():
-    steps = mx.explain(lambda x: mx.compress(x > 0, x).sum(), ["n"])(jnp.ones(4), sizes={"n": 2}).steps
+    steps = mx.explain(lambda x: jnp.exp(mx.compress(x > 0, x)).sum(), ["n"])(jnp.ones(4), sizes={"n": 2}).steps
     assert steps[-1].primitive == "reduce_sum" and steps[-1].notes == ("0 along k1, its identity",)
     with pytest.raises(mx.SpecError, match="does not fit an array of shape"):
         mx.explain(energy, [None, "n"])(jnp.ones(3), X)
