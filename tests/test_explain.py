@@ -47,7 +47,7 @@ def test_loops_and_branches():
 
 
 def test_sizes_the_program_makes_and_mistakes():
-    steps = mx.explain(lambda x: jnp.exp(mx.compress(x > 0, x)).sum(), ["n"])(jnp.ones(4), sizes={"n": 2}).steps
+    steps = mx.explain(lambda x: jnp.cos(mx.compress(x > 0, x)).sum(), ["n"])(jnp.ones(4), sizes={"n": 2}).steps
     assert steps[-1].primitive == "reduce_sum" and steps[-1].notes == ("0 along k1, its identity",)
-    with pytest.raises(mx.SpecError, match="does not fit an array of shape"):
+    with pytest.raises(mx.SpecError, match="the shape string 'n' has 1 dimension"):
         mx.explain(energy, [None, "n"])(jnp.ones(3), X)
