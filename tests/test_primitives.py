@@ -1,5 +1,6 @@
 """Every primitive of the installed JAX is masked, refused with a reason, or needs nothing."""
 
+import covered
 import jax
 import jax.numpy as jnp
 import pytest
@@ -27,6 +28,10 @@ def test_every_primitive_of_jax_is_listed():
     assert len(found) > 250
     missing = found - mx.rules().keys() - TRANSPARENT.keys() - ABSENT.keys()
     assert not missing, f"{sorted(missing)}: write a rule, or a refusal, or say in tests/primitives.py why neither"
+
+
+def test_the_page_lists_them_all():
+    assert covered.PAGE.read_text() == covered.page(), "python tests/covered.py writes it anew"
 
 
 def test_no_primitive_is_listed_twice():
