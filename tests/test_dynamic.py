@@ -87,32 +87,24 @@ FUNCTIONS = {
 NAN_DIFFERS = {"intersect1d", "setdiff1d", "union1d", "trim_zeros"}  # in NumPy itself, from version to version
 
 
-@pytest.fixture(scope="module")
-def found():
-    """All of them in one program."""
+def test_equals_numpy():
+    """All in one program, compiled once; and as they stand, outside of everything."""
     with mx.testing.count_compilations("everything") as compilations:
 
         def everything(xs):
             return {name: mx.vmap(ours)(xs) for name, (ours, _) in FUNCTIONS.items()}
 
         f = jax.jit(everything)
-        results = jax.device_get(f(batch(HOLES)))
-        f(batch([np.float32([1])] * len(HOLES)))  # other outcomes, no compilation
+        found = jax.device_get(f(batch(HOLES)))
+        f(batch([np.float32([1])] * len(HOLES)))  # other outcomes
     assert compilations.count == 1
-    return results
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_equals_numpy(name, found):
-    ours, plain = FUNCTIONS[name]
-    rows = ROWS if name in NAN_DIFFERS else HOLES
-    for i, row in enumerate(rows):
-        want = jax.tree.leaves(plain(row))
-        got = jax.tree.map(lambda xs, i=i: xs[i], found[name], is_leaf=lambda x: isinstance(x, mx.Ragged))
-        for a, b in zip(jax.tree.leaves(got), want, strict=True):
-            np.testing.assert_array_equal(a, b, f"{name} of {row}")
-        for a, b in zip(jax.tree.leaves(ours(row)), want, strict=True):  # and as it stands, outside of everything
-            np.testing.assert_array_equal(a, b, f"{name} of {row}, outside")
+    for name, (ours, plain) in FUNCTIONS.items():
+        for i, row in enumerate(ROWS if name in NAN_DIFFERS else HOLES):
+            want = jax.tree.leaves(plain(row))
+            got = jax.tree.map(lambda xs, i=i: xs[i], found[name], is_leaf=lambda x: isinstance(x, mx.Ragged))
+            for results, where in [(got, "in mx.vmap"), (ours(row), "outside")]:
+                for a, b in zip(jax.tree.leaves(results), want, strict=True):
+                    np.testing.assert_array_equal(a, b, f"{name} of {row}, {where}")
 
 
 def test_run_lengths_and_bincount_and_split():
