@@ -42,6 +42,7 @@ def test_every_rule_has_a_case(monkeypatch):
 
     from maskax._interpret import RULES
 
+    own = {n for n, f in RULES.items() if getattr(f, "func", f).__module__.startswith("maskax.")}  # not a test's
     for name, function in mx.rules().items():
         monkeypatch.setitem(RULES, name, recorded(name, function))
     for case in CASES:
@@ -50,5 +51,5 @@ def test_every_rule_has_a_case(monkeypatch):
             masked = mx.mask(case.fun, [a.spec for a in case.operands], constraints=case.constraints)
             sizes = dict.fromkeys(case.names, jnp.int32(1))
             jax.eval_shape(lambda args, m=masked, s=sizes: m(args, s)[0], args)
-    missing = mx.rules().keys() - met - _OTHER_VERSIONS - _RARE - _NO_PLAIN_PROGRAM - REFUSED.keys()
+    missing = own - met - _OTHER_VERSIONS - _RARE - _NO_PLAIN_PROGRAM - REFUSED.keys()
     assert not missing, f"rules without a case: {sorted(missing)}"

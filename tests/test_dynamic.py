@@ -102,7 +102,8 @@ def test_equals_numpy():
         for i, row in enumerate(ROWS if name in NAN_DIFFERS else HOLES):
             want = jax.tree.leaves(plain(row))
             got = jax.tree.map(lambda xs, i=i: xs[i], found[name], is_leaf=lambda x: isinstance(x, mx.Ragged))
-            for results, where in [(got, "in mx.vmap"), (ours(row), "outside")]:
+            outside = [(ours(row), "outside")] if i < 1 or not len(row) else []  # JAX compiles each operation there
+            for results, where in [(got, "in mx.vmap"), *outside]:
                 for a, b in zip(jax.tree.leaves(results), want, strict=True):
                     np.testing.assert_array_equal(a, b, f"{name} of {row}, {where}")
 
