@@ -95,7 +95,8 @@ NAMES = (
         (lambda x, y: np.zeros(x.shape[0]), "expected a sequence of integers or a single integer, got 'n'\n" + AS_INT),
         (
             lambda x, y: jnp.searchsorted(x, y),
-            "Symbolic dimension 'n' used in a context that requires a constant\n" + AS_INT,
+            "Symbolic dimension 'n' used in a context that requires a constant\n"
+            "  Use maskax.numpy.searchsorted: the same function, at run-time sizes too.",
         ),
         (
             lambda x, y: lax.scan(lambda c, _: (c, c), 0, None, length=x.shape[0]),
@@ -116,17 +117,45 @@ NAMES = (
             lambda x, y: lax.associative_scan(jnp.add, x),
             "associative scan over axis of non-constant size: n. You may be able to avoid this on TPU. "
             "See b/274176030.\n"
-            "  Use jax.lax.scan, or jnp.cumsum, cumprod, cummax and their kin.",
+            "  Use maskax.lax.associative_scan: the same function, at run-time sizes too.",
         ),
         (
             lambda x, y: jax.random.permutation(jax.random.key(0), x),
             "shape polymorphism for `permutation` or `shuffle` for arrays of non-constant size: n\n"
-            "  Sort by random keys: x[jnp.argsort(jax.random.uniform(key, (n,)))].",
+            "  Use maskax.random.permutation: the same function, at run-time sizes too.",
+        ),
+        (
+            lambda x, y: x[x.shape[0] // 2],
+            "only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are valid "
+            "indices. Got floordiv(n, 2)\n"
+            "  To index by a size, make it a value: x[jnp.asarray(n // 2)]. Slices take it as it is: x[: n // 2].",
         ),
     ],
 )
 def test_what_does_not_trace(fun, text):
     assert re.sub(r"LINE \([^)]*\)", "LINE", text_of(mx.UnmaskableError, run, fun)) == f"LINE: {text}"
+
+
+@pytest.mark.parametrize(
+    ("there", "fun"),
+    [
+        ("numpy.searchsorted", lambda x, y: jnp.searchsorted(x, x)),
+        ("numpy.digitize", lambda x, y: jnp.digitize(x, x)),
+        ("numpy.interp", lambda x, y: jnp.interp(x, x, x)),
+        ("numpy.histogram", lambda x, y: jnp.histogram(x, bins=x)),
+        ("numpy.convolve", lambda x, y: jnp.convolve(x, jnp.ones(3))),
+        ("numpy.correlate", lambda x, y: jnp.correlate(x, x)),
+        ("numpy.array_split", lambda x, y: jnp.array_split(x, 2)),
+        ("numpy.pad", lambda x, y: jnp.pad(x, 1, mode="wrap")),
+        ("numpy.hanning", lambda x, y: jnp.hanning(x.shape[0])),
+        ("numpy.geomspace", lambda x, y: jnp.geomspace(1, 2, x.shape[0])),
+        ("random.permutation", lambda x, y: jax.random.permutation(jax.random.key(0), x.shape[0])),
+        ("random.choice", lambda x, y: jax.random.choice(jax.random.key(0), x, (2,), replace=False)),
+    ],
+)
+def test_drop_ins_are_pointed_at(there, fun):
+    text = text_of(mx.UnmaskableError, run, fun)
+    assert text.endswith(f"\n  Use maskax.{there}: the same function, at run-time sizes too.")
 
 
 def test_errors_of_the_function_itself_pass_untouched():

@@ -13,14 +13,29 @@ _AS_INT = (
     "  value: jnp.asarray(n). To loop over it: jax.lax.fori_loop, or jax.lax.scan over the array, or over\n"
     "  jnp.arange(n) where only the length counts."
 )
+_AS_INDEX = "To index by a size, make it a value: x[jnp.asarray(n // 2)]. Slices take it as it is: x[: n // 2]."
 _OVER_ROWS = (
     "Say shard_map(..., check_vma=False), or return what each row adds (mx.vmap without axis_name), sum it over the\n"
     "  rows, and over devices with jax.lax.psum: mx.mean(..., axis_name='devices') and mx.moments do so."
 )
+_INSTEAD = "Use maskax.{}: the same function, at run-time sizes too."
+_DROP_INS = {
+    "numpy": (
+        "array_split bartlett blackman convolve correlate digitize geomspace hamming hanning histogram "
+        "histogram_bin_edges interp kaiser linspace logspace pad searchsorted"
+    ),
+    "lax": "associative_scan",
+    "random": "choice permutation",
+    "fft": "fftfreq rfftfreq",
+}
+"""What is there of functions that JAX does not trace at run-time sizes, by module."""
 _HINTS = {
+    r"_DimExpr|integers?, got '": _AS_INT,
+    r"a vmap inside shard_map": _OVER_ROWS,
+    r"valid indices. Got": _AS_INDEX,
+    r"associative scan": _INSTEAD.format("lax.associative_scan"),
+    r"permutation": _INSTEAD.format("random.permutation"),
     r"divide evenly|equal division": "Write the dimension as a multiple in in_shapes: '2*k' instead of 'n'.",
-    r"associative scan": "Use jax.lax.scan, or jnp.cumsum, cumprod, cummax and their kin.",
-    r"permutation": "Sort by random keys: x[jnp.argsort(jax.random.uniform(key, (n,)))].",
     r"shapes?\b|sizes|same|dimensions": (
         "Dimensions of different names are different sizes. Where they are always equal, use one name in in_shapes,\n"
         "  or say so: mask(..., constraints=('n == m',))."
@@ -38,39 +53,51 @@ def reworded(scope: Scope) -> Iterator[None]:
         raise
     except _compat.InconclusiveDimension as error:
         raise _inconclusive(error, scope) from None
-    except (TypeError, ValueError, NotImplementedError) as error:
+    except (TypeError, ValueError, IndexError, NotImplementedError) as error:
         text = scope.show(str(error).split("\n---", 1)[0].strip())
-        if (hint := _hint(text, scope)) is None:
+        about_sizes = _is_about_sizes(text, scope)
+        there = _drop_in(error) if about_sizes or isinstance(error, TypeError) else None
+        hint = there or (_hint(text) if about_sizes else None)
+        if hint is None:
             raise
         raise UnmaskableError(f"{_compat.user_line(error)}: {text}\n  {hint}") from error
 
 
-def _hint(text: str, scope: Scope) -> str | None:
-    """What to do instead, if it is run-time sizes that the text is about."""
-    if "_DimExpr" in text or re.search("integers?, got '", text):
-        return _AS_INT
-    if "a vmap inside shard_map" in text:
-        return _OVER_ROWS
+def _is_about_sizes(text: str, scope: Scope) -> bool:
     name = "|".join(map(re.escape, scope.names)) or "(?!)"
-    if not re.search(rf"[(\[][^()\[\]]*\b(?:{name})\b[^()\[\]]*[)\]]|size:? (?:{name})\b", text):
-        return None
+    shape, size = rf"[(\[][^()\[\]]*\b(?:{name})\b[^()\[\]]*[)\]]", rf"size:? (?:{name})\b"
+    index = rf"valid indices. Got .*\b(?:{name})\b"
+    return bool(re.search(f"_DimExpr|integers?, got '|a vmap inside shard_map|{shape}|{size}|{index}", text))
+
+
+def _hint(text: str) -> str | None:
+    """What to do instead, of run-time sizes that the text is about."""
     return next((hint for pattern, hint in _HINTS.items() if re.search(pattern, text)), None)
+
+
+def _drop_in(error: Exception) -> str | None:
+    """The function that maskax has in the place of the one that the user called."""
+    for called in _compat.functions_called(error):
+        for module, names in _DROP_INS.items():
+            if called in names.split():
+                return _INSTEAD.format(f"{module}.{called}")
+    return None
 
 
 def _inconclusive(error: Exception, scope: Scope) -> UnmaskableError:
     text = scope.show(str(error).split("\n", 1)[0])
-    line = _compat.user_line(error)
+    line, there = _compat.user_line(error), _drop_in(error)
     if found := re.search(r"comparison '(.+)' (>=|<=|>|<|==|!=) '(.+)'", text):
         left, relation, right = found.groups()
         holds, fails = (f"constraints=({c!r},)" for c in _constraints(left, relation, right))
+        value = "If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n)."
         return UnmaskableError(
             f"{line}: whether {left} {relation} {right} depends on a run-time size, but the program must be the same "
             f"for all sizes.\n"
             f"  If it holds for all sizes, say so: mask(..., {holds}); if it never does: mask(..., {fails}).\n"
-            "  If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n)."
+            f"  {there or value}"
         )
-    hint = next((hint for pattern, hint in _HINTS.items() if re.search(pattern, text)), _AS_INT)
-    return UnmaskableError(f"{line}: {text}\n  {hint}")
+    return UnmaskableError(f"{line}: {text}\n  {there or _hint(text) or _AS_INT}")
 
 
 def _constraints(left: str, relation: str, right: str) -> tuple[str, str]:

@@ -150,6 +150,13 @@ def user_line(error: BaseException) -> str:
     return places[-1] if places else "an unknown line"
 
 
+def functions_called(error: BaseException) -> list[str]:
+    """The functions between the user's innermost line in an error's traceback and where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = max((i for i, f in enumerate(frames) if source_info_util.is_user_filename(f.filename)), default=-1)
+    return [frame.name for frame in frames[last + 1 :]]
+
+
 @contextlib.contextmanager
 def blame(eqn: Any) -> Iterator[None]:
     """Operations emitted inside carry the name stack and source line of `eqn`, as under `jax.core.eval_jaxpr`.
