@@ -26,7 +26,7 @@ def page() -> str:
     rooms: dict[str, list[str]] = {}
     for name, rule in sorted(mx.rules().items()):
         module = getattr(rule, "func", rule).__module__
-        if module.startswith("maskax.") and name not in REFUSED:
+        if module.startswith("maskax._rules.") and name not in REFUSED:
             rooms.setdefault(module.rsplit(".", 1)[-1], []).append(name)
     refusals: dict[tuple[str, str], list[str]] = {}
     for name, reason in sorted(REFUSED.items()):
