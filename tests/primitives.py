@@ -39,6 +39,7 @@ ABSENT = {
     "iota_2x32_shape": _GENERATOR,
     "philox2x32": _GENERATOR,
     "philox4x32": _GENERATOR,
+    "raw_bits": _GENERATOR,
     "select_and_scatter": _UNUSED,
     "shape_assertion": _LOWERED,
     "threefry4x32": _GENERATOR,

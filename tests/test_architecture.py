@@ -8,8 +8,8 @@ import pytest
 SRC = Path(__file__).parents[1] / "src" / "maskax"
 FILES = sorted(SRC.rglob("*.py"))
 ORDER = [
-    *("_errors", "_compat", "_registry", "_bounds", "_scope", "_shapes", "_wording", "_signs", "_watch", "_operand"),
-    *("_loops", "_interpret", "_arguments", "_rules", "_mask", "_ragged", "_buckets", "_batches", "grain"),
+    *("_errors", "_compat", "_registry", "_bounds", "_scope", "_shapes", "_instead", "_wording", "_signs", "_watch"),
+    *("_operand", "_loops", "_interpret", "_arguments", "_rules", "_mask", "_ragged", "_buckets", "_batches", "grain"),
     *("_averages", "_explain", "_plan", "_rows", "_axes", "_call", "_vmap", "_losses", "testing"),
 ]
 ALONE = {

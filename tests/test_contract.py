@@ -23,6 +23,20 @@ def test_case_names_are_unique():
 # Spellings that other JAX versions use, and rules that a program reaches only there.
 _OTHER_VERSIONS = {"pjit", "core_call", "closed_call", "remat", "checkpoint", "remat2", "call_hi_primitive"}
 _OTHER_VERSIONS |= {"log2", "one_minus_square", "polynomial", "pvary", "empty"}
+_OTHER_VERSIONS |= {
+    "acospi",
+    "asinpi",
+    "atan2pi",
+    "atanpi",
+    "cospi",
+    "exp2m1",
+    "fma",
+    "fmuladd",
+    "log2p1",
+    "sinpi",
+    "tanpi",
+}
+_OTHER_VERSIONS |= {"random_gamma_grad", "random_poisson"}
 _OTHER_VERSIONS |= {"call", "relayout", "shard_alike", "xla_metadata_call"}
 _RARE = {"dce_sink", "eval_jaxpr", "inspect_sharding", "remat_opt", "stage", "threefry2x32", "xla_metadata_value"}
 """See `test_primitives.py`."""

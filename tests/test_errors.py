@@ -94,11 +94,6 @@ NAMES = (
         ),
         (lambda x, y: np.zeros(x.shape[0]), "expected a sequence of integers or a single integer, got 'n'\n" + AS_INT),
         (
-            lambda x, y: jnp.searchsorted(x, y),
-            "Symbolic dimension 'n' used in a context that requires a constant\n"
-            "  Use maskax.numpy.searchsorted: the same function, at run-time sizes too.",
-        ),
-        (
             lambda x, y: lax.scan(lambda c, _: (c, c), 0, None, length=x.shape[0]),
             "Symbolic dimension 'n' used in a context that requires a constant\n" + AS_INT,
         ),

@@ -4,8 +4,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import jax
+
 from maskax import _compat
 from maskax._errors import MaskaxError, UnmaskableError
+from maskax._instead import instead_of
 from maskax._scope import Scope
 
 _AS_INT = (
@@ -14,27 +17,23 @@ _AS_INT = (
     "  jnp.arange(n) where only the length counts."
 )
 _AS_INDEX = "To index by a size, make it a value: x[jnp.asarray(n // 2)]. Slices take it as it is: x[: n // 2]."
+_BOOLEAN = (
+    "how many elements a boolean index takes depends on the data.\n"
+    "  Use maskax.at(x)[keep], or maskax.compress(keep, x): as many results as the data say; to set, jnp.where."
+)
 _OVER_ROWS = (
     "Say shard_map(..., check_vma=False), or return what each row adds (mx.vmap without axis_name), sum it over the\n"
     "  rows, and over devices with jax.lax.psum: mx.mean(..., axis_name='devices') and mx.moments do so."
 )
-_INSTEAD = "Use maskax.{}: the same function, at run-time sizes too."
-_DROP_INS = {
-    "numpy": (
-        "array_split bartlett blackman convolve correlate digitize geomspace hamming hanning histogram "
-        "histogram_bin_edges interp kaiser linspace logspace pad searchsorted"
-    ),
-    "lax": "associative_scan",
-    "random": "choice permutation",
-    "fft": "fftfreq rfftfreq",
-}
-"""What is there of functions that JAX does not trace at run-time sizes, by module."""
+_ABOUT_SIZES = (
+    "_DimExpr|integers?, got '|a vmap inside shard_map|shape polymorphism|dim_as_value|process_primitive|"
+    "'list' and 'DynamicJaxprTracer'"
+)
+"""Words in JAX's errors that only sizes bring about, whatever their names."""
 _HINTS = {
     r"_DimExpr|integers?, got '": _AS_INT,
     r"a vmap inside shard_map": _OVER_ROWS,
     r"valid indices. Got": _AS_INDEX,
-    r"associative scan": _INSTEAD.format("lax.associative_scan"),
-    r"permutation": _INSTEAD.format("random.permutation"),
     r"divide evenly|equal division": "Write the dimension as a multiple in in_shapes: '2*k' instead of 'n'.",
     r"shapes?\b|sizes|same|dimensions": (
         "Dimensions of different names are different sizes. Where they are always equal, use one name in in_shapes,\n"
@@ -53,11 +52,15 @@ def reworded(scope: Scope) -> Iterator[None]:
         raise
     except _compat.InconclusiveDimension as error:
         raise _inconclusive(error, scope) from None
-    except (TypeError, ValueError, IndexError, NotImplementedError) as error:
+    except jax.errors.NonConcreteBooleanIndexError as error:
+        raise UnmaskableError(f"{_compat.user_line(error)}: {_BOOLEAN}") from error
+    except (TypeError, ValueError, IndexError, NotImplementedError, AttributeError) as error:
         text = scope.show(str(error).split("\n---", 1)[0].strip())
+        chosen = isinstance(error, jax.errors.ConcretizationTypeError)
         about_sizes = _is_about_sizes(text, scope)
-        there = _drop_in(error) if about_sizes or isinstance(error, TypeError) else None
-        hint = there or (_hint(text) if about_sizes else None)
+        hint = instead_of(_compat.functions_called(error), chosen) if chosen or about_sizes else None
+        if about_sizes:
+            hint = hint or _hint(text)
         if hint is None:
             raise
         raise UnmaskableError(f"{_compat.user_line(error)}: {text}\n  {hint}") from error
@@ -67,7 +70,7 @@ def _is_about_sizes(text: str, scope: Scope) -> bool:
     name = "|".join(map(re.escape, scope.names)) or "(?!)"
     shape, size = rf"[(\[][^()\[\]]*\b(?:{name})\b[^()\[\]]*[)\]]", rf"size:? (?:{name})\b"
     index = rf"valid indices. Got .*\b(?:{name})\b"
-    return bool(re.search(f"_DimExpr|integers?, got '|a vmap inside shard_map|{shape}|{size}|{index}", text))
+    return bool(re.search(f"{_ABOUT_SIZES}|{shape}|{size}|{index}", text))
 
 
 def _hint(text: str) -> str | None:
@@ -75,18 +78,9 @@ def _hint(text: str) -> str | None:
     return next((hint for pattern, hint in _HINTS.items() if re.search(pattern, text)), None)
 
 
-def _drop_in(error: Exception) -> str | None:
-    """The function that maskax has in the place of the one that the user called."""
-    for called in _compat.functions_called(error):
-        for module, names in _DROP_INS.items():
-            if called in names.split():
-                return _INSTEAD.format(f"{module}.{called}")
-    return None
-
-
 def _inconclusive(error: Exception, scope: Scope) -> UnmaskableError:
     text = scope.show(str(error).split("\n", 1)[0])
-    line, there = _compat.user_line(error), _drop_in(error)
+    line, there = _compat.user_line(error), instead_of(_compat.functions_called(error), chosen=False)
     if found := re.search(r"comparison '(.+)' (>=|<=|>|<|==|!=) '(.+)'", text):
         left, relation, right = found.groups()
         holds, fails = (f"constraints=({c!r},)" for c in _constraints(left, relation, right))

@@ -21,9 +21,9 @@ def case(name, functions, args, dtypes=("float32",), **options):
     return Case(f"elementwise: {name}", each(*functions), args, dtypes, **options)
 
 
-def newer(name):
-    """A function of newer versions of JAX."""
-    return [getattr(lax, name)] if hasattr(lax, name) else []
+def newer(*names):
+    """Functions of newer versions of JAX."""
+    return [getattr(lax, name) for name in names if hasattr(lax, name)]
 
 
 def derivative(function, argument=0):
@@ -47,7 +47,7 @@ SMOOTH = [
     lax.cosh,
     lax.square,
     lax.tanh,
-    *newer("one_minus_square"),
+    *newer("one_minus_square", "atanpi", "cospi", "exp2m1", "sinpi"),
     *[lambda x, f=f: f(x, (x * x, 0.5, 2 * x)) for f in newer("polynomial")],
     lambda x: x**3 - x**2 + 2 * x,
     lambda x: derivative(lambda x: x * jnp.sin(x) * x)(x),  # add_any
@@ -76,6 +76,7 @@ POLES_AT_0 = [
     lax.lgamma,
     lax.digamma,
     *newer("log2"),
+    *[lambda x, f=f: f(x - 1) for f in newer("log2p1")],
     lax.reciprocal,
     lambda x: x**-2,
     lambda x: x**0.3,
@@ -96,6 +97,8 @@ POLES_AT_1 = [
     lax.atanh,
     lax.erf_inv,
     lax.tan,
+    *newer("acospi", "asinpi"),
+    *[lambda x, f=f: f(x / 4) for f in newer("tanpi")],
     special.logit,
     lambda x: lax.asin(jnp.cos(x)),
     lambda x: lax.acos(jnp.exp(-x)),
@@ -118,6 +121,8 @@ BINARY = [
     lax.min,
     lax.pow,
     lax.atan2,
+    *newer("atan2pi"),
+    *[lambda a, b, f=f: f(a, b, a) for f in newer("fma", "fmuladd")],
     jnp.logaddexp,
     lax.igamma,
     lax.igammac,

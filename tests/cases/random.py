@@ -1,5 +1,7 @@
 """Cases for random draws: equal to the bit, whichever axis is ragged."""
 
+import inspect
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,6 +50,8 @@ COMMON = [
 ]
 FEW = [like(random.uniform), like(random.bernoulli, 0.3), like(random.bits)]
 RARE = [like(random.laplace), like(random.rademacher), like(random.rayleigh, 1.0)]
+if "mode" in inspect.signature(random.normal).parameters:  # since JAX 0.12.1: of two streams of bits
+    RARE.append(like(random.normal, mode="highest"))
 WIDTHS = [like(random.bits, dtype=dtype) for dtype in ("uint8", "uint16", "uint32")] + [
     like(random.uniform, dtype=dtype) for dtype in ("bfloat16", "float16", "float32")
 ]
@@ -60,6 +64,10 @@ WIDE = [
 GAMMAS = [
     lambda key, x: random.gamma(key, 1.5 + x * x),
     lambda key, x: random.gamma(key, 0.4, x.shape),
+]
+POISSONS = [
+    lambda key, x: random.poisson(key, 1 + x * x),
+    lambda key, x: random.poisson(key, 20.0, x.shape),
 ]
 
 
@@ -128,6 +136,7 @@ CASES = [
     Case("random: widths", draws(*WIDTHS), [KEY, "n, m"], exact=True, grad=False),
     Case("random: 64 bits", draws(*WIDE), [KEY, "2, n"], ("float64",), exact=True, grad=False),
     Case("random: gamma", draws(*GAMMAS), [KEY, "n, m"], grad=False),
+    Case("random: poisson", draws(*POISSONS), [KEY, "n, m"], exact=True, grad=False),
     Case("random: gradient of gamma", gamma_noise, [KEY, "n"], tolerance=5, least=3),
     Case("random: categorical", categorical, [KEY, "n, m"], exact=True, grad=False, least=1),
     Case("random: split", split, [KEY, "n, 3"], exact=True, grad=False),

@@ -4,17 +4,14 @@ Everything else in maskax is written against JAX's public API and these few func
 name it needs and, where versions differ, which version spells it how.
 """
 
-import contextlib
 import functools
 import operator
-import os
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax._src import checkify, core, source_info_util
+from jax._src import checkify, core
 from jax._src.custom_derivatives import SymbolicZero
 from jax._src.export import shape_poly
 from jax._src.interpreters import batching, mlir
@@ -22,9 +19,11 @@ from jax._src.interpreters import batching, mlir
 from maskax._compat import _collectives as _collectives  # mends JAX's own
 from maskax._compat._effects import Effect as Effect
 from maskax._compat._effects import allow_everywhere as allow_everywhere
-
-# Our own frames are not the user's: errors and profiles name the line in the masked function.
-source_info_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
+from maskax._compat._source import blame as blame
+from maskax._compat._source import functions_called as functions_called
+from maskax._compat._source import source_call as source_call
+from maskax._compat._source import source_line as source_line
+from maskax._compat._source import user_line as user_line
 
 InconclusiveDimension = core.InconclusiveDimensionOperation
 LOWERING_LOG, TRACING_LOG = "jax._src.interpreters.pxla", "jax._src.interpreters.partial_eval"
@@ -133,41 +132,6 @@ def is_concrete(value: Any) -> bool:
 def dimension_dtype() -> Any:
     """The dtype in which JAX computes with dimensions: int32, or int64 under x64."""
     return core.dim_value_dtype()
-
-
-def source_line() -> str:
-    """The user's line that made the equation being interpreted (see `blame`): `model.py:41 (pool)`."""
-    if (frame := source_info_util.user_frame(source_info_util.current().traceback)) is None:
-        return "an unknown line"
-    function = frame.function_name.rsplit(".", 1)[-1]
-    return f"{frame.file_name.rsplit('/', 1)[-1]}:{frame.start_line} ({function})"
-
-
-def user_line(error: BaseException) -> str:
-    """The user's innermost line in an error's traceback."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if source_info_util.is_user_filename(f.filename)]
-    places = [f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno} ({f.name})" for f in frames]
-    return places[-1] if places else "an unknown line"
-
-
-def functions_called(error: BaseException) -> list[str]:
-    """The functions between the user's innermost line in an error's traceback and where it was raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    last = max((i for i, f in enumerate(frames) if source_info_util.is_user_filename(f.filename)), default=-1)
-    return [frame.name for frame in frames[last + 1 :]]
-
-
-@contextlib.contextmanager
-def blame(eqn: Any) -> Iterator[None]:
-    """Operations emitted inside carry the name stack and source line of `eqn`, as under `jax.core.eval_jaxpr`.
-
-    Equations inside a jitted function of JAX's own have no line of the user's; the line of its call is kept.
-    """
-    name_stack = source_info_util.current_name_stack() + eqn.source_info.name_stack
-    own = eqn.source_info.traceback
-    known = own is not None and source_info_util.user_frame(own) is not None
-    with source_info_util.user_context(own if known else source_info_util.current().traceback, name_stack=name_stack):
-        yield
 
 
 def bind(eqn: Any, arrays: Sequence[Any], changes: Mapping[str, Any] | None = None) -> Any:

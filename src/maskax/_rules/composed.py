@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax.interpreters import ad
 
 from maskax import _compat
+from maskax._instead import instead_of
 from maskax._interpret import Context
 from maskax._operand import Operand
 from maskax._registry import rule
@@ -32,7 +33,12 @@ def composed(ctx: Context, *operands: Operand, _prim: Any, **_: Any) -> Sequence
     if name in _ELEMENTWISE:
         arrays = ctx.broadcast([x.safe(0, ctx.out_shape) for x in operands])
         return jax.tree.leaves(_ELEMENTWISE[name](*arrays))
-    program = jax.make_jaxpr(expanded)(*structs)
+    try:
+        program = jax.make_jaxpr(expanded)(*structs)
+    except TypeError as error:
+        if (advice := instead_of([*_compat.source_call(), name.lower()], chosen=False)) is None:
+            raise
+        raise ctx.unmaskable("JAX does not trace what it consists of at run-time sizes.", advice) from error
     if any(jnp.issubdtype(var.aval.dtype, jnp.inexact) for var in ctx.eqn.outvars):
         return with_jvp(ctx, operands, program, derivative)
     return ctx.interpret(program, *[x.value for x in operands])

@@ -15,10 +15,10 @@ from maskax._registry import rule
 from maskax._rules import softmax
 
 _PLAIN = """
-    abs add add_any and asinh atan bessel_i0e bessel_i1e ceil clamp clz complex conj copy cos eq eq_to erf erfc
-    floor ge gt imag is_finite le le_to logistic lt lt_to min mul mulhi ne neg nextafter not one_minus_square or
-    polynomial population_count real reduce_precision round shift_left shift_right_arithmetic
-    shift_right_logical sign sin square tanh xor random_clone random_fold_in random_seed
+    abs add add_any and asinh atan atanpi bessel_i0e bessel_i1e ceil clamp clz complex conj copy cos cospi eq eq_to
+    erf erfc floor fma fmuladd ge gt imag is_finite le le_to logistic lt lt_to min mul mulhi ne neg nextafter not
+    one_minus_square or polynomial population_count real reduce_precision round shift_left shift_right_arithmetic
+    shift_right_logical sign sin sinpi square tanh xor random_clone random_fold_in random_seed
 """.split()  # noqa: SIM905  (a list of one name a line would hide the rules)
 
 _KEEPS_PAD = ["copy", "name", "reduce_precision"]
@@ -28,13 +28,17 @@ _UNDERFLOW = -1e4  # exp gives exactly 0 here in every floating dtype, with a fi
 _SAFE: dict[str, tuple[Any, ...]] = {
     "acos": (0,),
     "acosh": (2,),
+    "acospi": (0,),
     "asin": (0,),
+    "asinpi": (0,),
     "atan2": (None, 1),
+    "atan2pi": (None, 1),
     "atanh": (0,),
     "cbrt": (1,),
     "cosh": (0,),
     "digamma": (1,),
     "erf_inv": (0,),
+    "exp2m1": (0,),
     "expm1": (0,),
     "igamma": (1, 1),
     "igamma_grad_a": (1, 1),
@@ -43,14 +47,17 @@ _SAFE: dict[str, tuple[Any, ...]] = {
     "log": (1,),
     "log1p": (0,),
     "log2": (1,),
+    "log2p1": (0,),
     "polygamma": (1, 1),
     "pow": (1, None),
+    "random_gamma_grad": (1, 1),
     "regularized_incomplete_beta": (1, 1, 0.5),
     "rem": (None, 1),
     "rsqrt": (1,),
     "sinh": (0,),
     "sqrt": (1,),
     "tan": (0,),
+    "tanpi": (0,),
     "zeta": (2, 1),
 }
 """Per operand the value that it gets where the result will not be used; `None` leaves it alone."""

@@ -53,7 +53,8 @@ _PLACED = (
 
 REFUSED: dict[str, tuple[str, str]] = {
     **dict.fromkeys(["all_gather", "all_gather_invariant", "all_to_all", "pbroadcast", "ppermute"], COLLECTIVE),
-    **dict.fromkeys(["psum_invariant", "ragged_all_to_all", "reduce_scatter"], COLLECTIVE),
+    **dict.fromkeys(["pmax_scatter", "pmin_scatter", "psum_invariant", "pxor"], COLLECTIVE),
+    **dict.fromkeys(["ragged_all_to_all", "reduce_scatter"], COLLECTIVE),
     **dict.fromkeys(["rng_bit_generator", "rng_uniform"], _GENERATOR),
     **dict.fromkeys(["scaled_dot", "scaled_matmul", "scaled_matmul_wrapper"], _SCALED),
     **dict.fromkeys(_ASYNCHRONOUS, COLLECTIVE),
