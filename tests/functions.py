@@ -47,7 +47,7 @@ class Family:
     Attributes:
         name: unique.
         args: the operands by name.
-        calls: a call per line; further lines of a call are indented.
+        calls: a call per line.
         zero, grad, tolerance, constraints, least: as for `Case`.
     """
 
@@ -82,10 +82,14 @@ def function_of(line: str) -> str:
     return line[: line.index("(")]
 
 
+def written(calls: str) -> list[str]:
+    """The calls, one by one."""
+    return [line.strip() for line in calls.splitlines() if line.strip()]
+
+
 def lines_of(calls: str) -> list[str]:
     """The calls of functions that this version of JAX has."""
-    lines = [line.strip() for line in calls.splitlines() if line.strip()]
-    return [line for line in lines if find(function_of(line)) is not None]
+    return [line for line in written(calls) if find(function_of(line)) is not None]
 
 
 def find(name: str) -> Any:

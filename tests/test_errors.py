@@ -131,6 +131,15 @@ def test_what_does_not_trace(fun, text):
     assert re.sub(r"LINE \([^)]*\)", "LINE", text_of(mx.UnmaskableError, run, fun)) == f"LINE: {text}"
 
 
+def test_boolean_index():
+    with pytest.raises(mx.UnmaskableError) as caught:
+        mx.mask(lambda x: x[x > 0], ["n"])([jnp.ones(3)], {"n": 2})
+    assert str(caught.value).endswith(
+        "(<lambda>): how many elements a boolean index takes depends on the data.\n"
+        "  Use maskax.at(x)[keep], or maskax.compress(keep, x): as many results as the data say; to set, jnp.where."
+    )
+
+
 @pytest.mark.parametrize(
     ("there", "fun"),
     [
