@@ -531,7 +531,7 @@ FAMILIES = [
         jnp.histogram(x, 4, (0.0, 1.0))
         jnp.histogram2d(x[:, 0], x[:, 1], 3, [[0.0, 1.0], [0.0, 1.0]])
         jnp.histogramdd(x, 2, [(0.0, 1.0)] * 3)
-        jnp.histogram_bin_edges(x, 4)
+        jnp.histogram_bin_edges(x, 4, (0.0, 1.0))
         jnp.digitize(x, jnp.array([0.2, 0.5]))
         jnp.searchsorted(jnp.array([0.2, 0.5]), x)
         jnp.interp(x, jnp.array([0.0, 0.5, 1.0]), jnp.array([1.0, 2.0, 0.0]))

@@ -49,7 +49,8 @@ def test_inconclusive_comparison():
         "LINE (model): whether n > 3 depends on a run-time size, but the program must be the same for all sizes.\n"
         "  If it holds for all sizes, say so: mask(..., constraints=('n >= 4',)); "
         "if it never does: mask(..., constraints=('n <= 3',)).\n"
-        "  If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n)."
+        "  If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n);\n"
+        "  for the greater of two sizes, jnp.maximum(n, 1)."
     )
 
 

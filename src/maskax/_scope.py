@@ -53,7 +53,7 @@ class Scope:
 
     def __init__(self) -> None:
         outer = Scope._current.get()
-        self.symbolic = outer.symbolic if outer else export.SymbolicScope()
+        self.symbolic = outer.symbolic if outer else _compat.SizeScope()
         self.depth: list[int] = outer.depth if outer else [0]
         self._suffix = f"__{self.depth[0]}" if outer else ""
         self.depth[0] += 1

@@ -84,7 +84,10 @@ def _inconclusive(error: Exception, scope: Scope) -> UnmaskableError:
     if found := re.search(r"comparison '(.+)' (>=|<=|>|<|==|!=) '(.+)'", text):
         left, relation, right = found.groups()
         holds, fails = (f"constraints=({c!r},)" for c in _constraints(left, relation, right))
-        value = "If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n)."
+        value = (
+            "If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n);\n"
+            "  for the greater of two sizes, jnp.maximum(n, 1)."
+        )
         return UnmaskableError(
             f"{line}: whether {left} {relation} {right} depends on a run-time size, but the program must be the same "
             f"for all sizes.\n"

@@ -40,6 +40,10 @@ def counts(x, edges, w):
     ]
 
 
+def counts_of_any(x):
+    return [*mx.numpy.histogram(x, 3), mx.numpy.histogram_bin_edges(x)]
+
+
 def interpolated(x, xp, fp):
     f = mx.numpy.interp
     return [f(x, xp, fp, right=2.0), f(xp, xp, fp, left="extrapolate", right="extrapolate"), f(x, xp, fp, period=3.0)]
@@ -133,6 +137,7 @@ CASES = [
     Case("searchsorted", search, [SORTED, Arg("3", 0, 6)], grad=False),
     Case("searchsorted: ragged values", lambda v: mx.numpy.searchsorted(jnp.arange(3), v), ["n"], ("int32",)),
     Case("histogram", counts, ["n", POINTS, Arg("n", 0.1, 2)], least=2, grad=False),
+    Case("histogram of any", counts_of_any, ["n"], ("int32", "float32"), zero="defined", grad=False),
     Case("interp", interpolated, [Arg("3", 0, 6), POINTS, "n"], least=2, tolerance=10, forward=False),
     Case("linspace, drop-in", spaced, ["n"], least=1, tolerance=2, forward=False),
     Case("windows", windows, ["n"], forward=False),

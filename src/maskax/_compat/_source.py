@@ -8,10 +8,23 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 from jax._src import source_info_util
 
 # Our own frames are not the user's: errors and profiles name the line in the masked function.
 source_info_util.register_exclusion(os.path.dirname(os.path.dirname(__file__)))
+
+_NUMPY = os.path.dirname(np.__file__)
+
+
+def is_numpys(filename: str) -> bool:
+    """Whether NumPy's source: what is asked there, its caller asks."""
+    return filename.startswith(_NUMPY)
+
+
+def is_users(filename: str) -> bool:
+    """Whether a source file is neither JAX's, nor NumPy's, nor ours."""
+    return source_info_util.is_user_filename(filename) and not is_numpys(filename)
 
 
 def source_line() -> str:
@@ -24,7 +37,7 @@ def source_line() -> str:
 
 def user_line(error: BaseException) -> str:
     """The user's innermost line in an error's traceback."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if source_info_util.is_user_filename(f.filename)]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if is_users(f.filename)]
     places = [f"{f.filename.rsplit('/', 1)[-1]}:{f.lineno} ({f.name})" for f in frames]
     return places[-1] if places else "an unknown line"
 
@@ -35,7 +48,7 @@ def functions_called(error: BaseException) -> list[str]:
     JAX may have cut its own frames off the traceback: then the one that is called in the text of that line.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    last = max((i for i, f in enumerate(frames) if source_info_util.is_user_filename(f.filename)), default=-1)
+    last = max((i for i, f in enumerate(frames) if is_users(f.filename)), default=-1)
     inner = [frame.name for frame in frames[last + 1 :]]
     return inner or (_called_at(frames[last].filename, frames[last].lineno, frames[last].colno) if last >= 0 else [])
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from maskax import _compat
 from maskax._interpret import Context
-from maskax._operand import Operand, Padded
+from maskax._operand import Operand, Padded, select
 from maskax._registry import rule
 from maskax._shapes import Sizes
 
@@ -18,12 +18,20 @@ def arrays(values: Sequence[Padded]) -> list[Any]:
     return [value.data for value in values]
 
 
+_NAN_IF_EMPTY = ("cov", "nanquantile")
+"""Functions of JAX that are nan where they see that an array is empty, which they cannot of a run-time size."""
+
+
 @rule("jit", "pjit", "call", "closed_call", "core_call", "eval_jaxpr", "custom_vmap_call", "composite")
 @rule("remat_opt", "xla_metadata_call")
 def call(ctx: Context, *operands: Operand, **params: Any) -> list[Padded]:
     """A call is transparent: its body is interpreted in place."""
     body = next(params[k] for k in ("jaxpr", "call_jaxpr", "call", "fwd_jaxpr") if k in params)
-    return ctx.interpret(body, *[x.value for x in operands], inline=True)
+    out = ctx.interpret(body, *[x.value for x in operands], inline=True)
+    if params.get("name") not in _NAN_IF_EMPTY:
+        return out
+    some = jnp.array([ctx.true(dim) > 0 for x in operands for dim in x.shape], bool).all()
+    return [Padded(select(some, value.data, jnp.nan)) for value in out]
 
 
 @rule("checkpoint", "remat", "remat2")

@@ -83,7 +83,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
     Args:
         a: the values, of any shape.
         bins: the number of bins, or their edges: `(n + 1,)`.
-        range: from where to where; default: from the least value to the greatest.
+        range: from where to where; default: from the least value to the greatest, from 0 to 1 where there is none.
         weights: not used.
 
     Returns:
@@ -97,6 +97,9 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
         >>> print(mx.mask(edges, ["n"], "n + 1")([jnp.array([0.0, 4.0, 9.0])], {"n": 2}))
         [0. 2. 4. 0.]
     """
+    if range is None and has_symbolic(a):
+        some = jnp.asarray(jnp.size(a)) > 0
+        range = jnp.where(some, jnp.min(a), 0), jnp.where(some, jnp.max(a), 1)
     if not is_symbolic(bins):
         return jnp.histogram_bin_edges(a, bins, range, weights)
     low, high = jnp.histogram_bin_edges(a, 1, range)
@@ -131,7 +134,8 @@ def histogram(
         [2. 1. 0.]
     """
     if not (is_symbolic(bins) or has_symbolic(bins)):
-        return jnp.histogram(a, bins, range, weights, density)
+        edges = histogram_bin_edges(a, bins, range) if has_symbolic(a) else bins
+        return jnp.histogram(a, edges, range, weights, density)
     if weights is not None and jnp.shape(a) != jnp.shape(weights):
         raise ValueError(f"histogram: weights {jnp.shape(weights)} must have the shape of a, {jnp.shape(a)}.")
     dtype = inexact(a) if weights is None else inexact(a, weights)
