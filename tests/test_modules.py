@@ -3,6 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 from flax import linen, nnx
@@ -120,6 +121,45 @@ def test_dropout(library):
         return eqx.nn.Dropout(0.5)(x, key=key)
 
     mx.testing.check(lambda x: fun(KEY, x), ["n, _"], X)
+
+
+def test_batch_norm():
+    """Over all true positions of a batch, by sums and counts: as flax's `BatchNorm` of the rows laid end to end."""
+    rows = [X[:2], X[:0], X, 3 * X[1:]]
+    norm = linen.BatchNorm(use_running_average=False, momentum=0.9)
+    variables = norm.init(KEY, X)
+    weights = jax.tree.map(lambda w: w + 0.5, variables["params"])
+
+    def of_row(weights, state, x):  # (n, c)
+        total, squares, count = jax.lax.psum((x.sum(0), (x**2).sum(0), x.shape[0]), "rows")
+        mean = total / count
+        var = squares / count - mean**2
+        state = {"mean": 0.9 * state["mean"] + 0.1 * mean, "var": 0.9 * state["var"] + 0.1 * var}
+        return (x - mean) / jnp.sqrt(var + norm.epsilon) * weights["scale"] + weights["bias"], state
+
+    def ours(weights, xs):
+        mapped = mx.vmap(of_row, in_axes=(None, None, 0), out_axes=(0, None), axis_name="rows")
+        ys, state = mapped(weights, variables["batch_stats"], xs)
+        return ys.to_packed(len(X) + 7).values, state
+
+    def theirs(weights, rows):
+        state = {"params": weights, "batch_stats": variables["batch_stats"]}
+        ys, state = norm.apply(state, jnp.concatenate(rows), mutable="batch_stats")
+        return ys, state["batch_stats"]
+
+    def values_and_gradients(fun, xs):
+        ys, pullback = jax.vjp(fun, weights, xs)
+        return ys, pullback(jax.tree.map(jnp.cos, ys))
+
+    xs = mx.ragged(rows)
+    xs = mx.Ragged(jnp.asarray(xs.to_padded(jnp.nan)), xs.sizes, xs.dims)
+    ys, (by_weights, by_xs) = values_and_gradients(ours, xs)
+    plain, (by_weights_plain, by_rows) = values_and_gradients(theirs, rows)
+    padded = mx.ragged(by_rows).to_padded()
+    for got, expected in zip(
+        jax.tree.leaves((ys, by_weights, by_xs.data)), jax.tree.leaves((plain, by_weights_plain, padded)), strict=True
+    ):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_cross_entropy():
