@@ -75,6 +75,7 @@ AS_INT = (
     "  value: jnp.asarray(n). To loop over it: jax.lax.fori_loop, or jax.lax.scan over the array, or over\n"
     "  jnp.arange(n) where only the length counts."
 )
+AS_VALUE = "  jax.numpy computes with sizes, as values: jnp.sqrt(n), jnp.asarray(n) ** 0.5, jnp.array(x.shape)."
 NAMES = (
     "  Dimensions of different names are different sizes. Where they are always equal, use one name in in_shapes,\n"
     "  or say so: mask(..., constraints=('n == m',))."
@@ -92,6 +93,18 @@ NAMES = (
         (
             lambda x, y: sum(x[i] for i in range(x.shape[0])),
             "'_DimExpr' object cannot be interpreted as an integer\n" + AS_INT,
+        ),
+        (
+            lambda x, y: x / np.sqrt(x.shape[0]),
+            "loop of ufunc does not support argument 0 of type _DimExpr which has no callable sqrt method\n" + AS_VALUE,
+        ),
+        (
+            lambda x, y: x * x.shape[0] ** 0.5,
+            "Symbolic dimension cannot be raised to non-integer powers: 'n' ** '0.5'\n" + AS_VALUE,
+        ),
+        (
+            lambda x, y: jnp.array([1] * x.shape[0]),
+            "unsupported operand type(s) for *: 'list' and 'DynamicJaxprTracer'\n" + AS_INT,
         ),
         (lambda x, y: np.zeros(x.shape[0]), "expected a sequence of integers or a single integer, got 'n'\n" + AS_INT),
         (
@@ -130,6 +143,19 @@ NAMES = (
 )
 def test_what_does_not_trace(fun, text):
     assert re.sub(r"LINE \([^)]*\)", "LINE", text_of(mx.UnmaskableError, run, fun)) == f"LINE: {text}"
+
+
+@pytest.mark.parametrize(
+    ("fun", "hint"), [(lambda x, y: x * np.array(x.shape), AS_VALUE), (lambda x, y: sum(v for v in x), AS_INT)]
+)
+def test_what_does_not_trace_in_the_words_of_one_version(fun, hint):
+    assert text_of(mx.UnmaskableError, run, fun).endswith(hint)
+
+
+@pytest.mark.parametrize("fun", [lambda x, y: np.asarray(x), lambda x, y: x.tolist(), lambda x, y: float(x.sum())])
+def test_what_jax_says_of_values_stays(fun):
+    with pytest.raises(jax.errors.JAXTypeError):
+        run(fun)
 
 
 def test_boolean_index():

@@ -17,6 +17,7 @@ _AS_INT = (
     "  jnp.arange(n) where only the length counts."
 )
 _AS_INDEX = "To index by a size, make it a value: x[jnp.asarray(n // 2)]. Slices take it as it is: x[: n // 2]."
+_AS_VALUE = "jax.numpy computes with sizes, as values: jnp.sqrt(n), jnp.asarray(n) ** 0.5, jnp.array(x.shape)."
 _BOOLEAN = (
     "how many elements a boolean index takes depends on the data.\n"
     "  Use maskax.at(x)[keep], or maskax.compress(keep, x): as many results as the data say; to set, jnp.where."
@@ -27,11 +28,12 @@ _OVER_ROWS = (
 )
 _ABOUT_SIZES = (
     "_DimExpr|integers?, got '|a vmap inside shard_map|shape polymorphism|dim_as_value|process_primitive|"
-    "'list' and 'DynamicJaxprTracer'"
+    "'list' and 'DynamicJaxprTracer'|Symbolic dimension|<class 'numpy.ndarray'>"
 )
 """Words in JAX's errors that only sizes bring about, whatever their names."""
 _HINTS = {
-    r"_DimExpr|integers?, got '": _AS_INT,
+    r"loop of ufunc|non-integer powers|<class 'numpy.ndarray'>": _AS_VALUE,
+    r"_DimExpr|integers?, got '|process_primitive|'list' and": _AS_INT,
     r"a vmap inside shard_map": _OVER_ROWS,
     r"valid indices. Got": _AS_INDEX,
     r"divide evenly|equal division": "Write the dimension as a multiple in in_shapes: '2*k' instead of 'n'.",
@@ -56,10 +58,10 @@ def reworded(scope: Scope) -> Iterator[None]:
         raise UnmaskableError(f"{_compat.user_line(error)}: {_BOOLEAN}") from error
     except (TypeError, ValueError, IndexError, NotImplementedError, AttributeError) as error:
         text = scope.show(str(error).split("\n---", 1)[0].strip())
-        chosen = isinstance(error, jax.errors.ConcretizationTypeError)
+        chosen = isinstance(error, jax.errors.JAXTypeError)  # of an array's values
         about_sizes = _is_about_sizes(text, scope)
         hint = instead_of(_compat.functions_called(error), chosen) if chosen or about_sizes else None
-        if about_sizes:
+        if about_sizes and not chosen:
             hint = hint or _hint(text)
         if hint is None:
             raise
