@@ -55,6 +55,12 @@ def test_what_sizes_decide_is_refused(asks, constraint):
     assert f"constraints=({constraint!r},)" in str(caught.value)
 
 
+def test_no_constraint_is_offered_for_sizes_that_the_data_decides():
+    with pytest.raises(mx.UnmaskableError, match="whether k1 == 0 depends") as caught:
+        masked(lambda x: x if mx.compress(x > 0, x).size == 0 else -x, 2)
+    assert "constraints" not in str(caught.value) and "jnp.asarray(n)" in str(caught.value)
+
+
 def test_a_constraint_settles_it():
     fun = lambda x: x.sum() / max(x.shape[0], 1) if x.size else 7.0
     for n in SIZES[1:]:

@@ -108,6 +108,17 @@ def test_equals_numpy():
                     np.testing.assert_array_equal(a, b, f"{name} of {row}, {where}")
 
 
+@pytest.mark.parametrize("size", [0, 1, 2])
+def test_of_few_elements(size):
+    """In arrays of a static size, of which JAX takes `x[:k]` of one element for all of it."""
+    masked = jax.jit(mx.mask(lambda x: {name: ours(x) for name, (ours, _) in FUNCTIONS.items()}, [None]))
+    for row in np.float32([[-1, -1], [2, 0], [0, 3]]):
+        found = mx.unpad(*masked([row[:size]], {}))
+        for name, (_, plain) in FUNCTIONS.items():
+            for a, b in zip(jax.tree.leaves(found[name]), jax.tree.leaves(plain(row[:size])), strict=True):
+                np.testing.assert_array_equal(a, b, f"{name} of {row[:size]}")
+
+
 def test_run_lengths_and_bincount_and_split():
     rows = [np.int32([3, 3, 0, 1, 1, 1]), np.int32([2]), np.int32([]), np.int32([5, 0, 5])]
 

@@ -9,7 +9,7 @@ import jax
 from maskax import _compat
 from maskax._errors import MaskaxError, UnmaskableError
 from maskax._instead import instead_of
-from maskax._scope import Scope
+from maskax._scope import Scope, names_in
 
 _AS_INT = (
     "A run-time size cannot be an int while tracing. Use it in shapes as it is (x.shape[0], not len(x)), or as a\n"
@@ -18,6 +18,10 @@ _AS_INT = (
 )
 _AS_INDEX = "To index by a size, make it a value: x[jnp.asarray(n // 2)]. Slices take it as it is: x[: n // 2]."
 _AS_VALUE = "jax.numpy computes with sizes, as values: jnp.sqrt(n), jnp.asarray(n) ** 0.5, jnp.array(x.shape)."
+_AS_CHOICE = (
+    "If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n);\n"
+    "  for the greater of two sizes, jnp.maximum(n, 1)."
+)
 _BOOLEAN = (
     "how many elements a boolean index takes depends on the data.\n"
     "  Use maskax.at(x)[keep], or maskax.compress(keep, x): as many results as the data say; to set, jnp.where."
@@ -85,17 +89,16 @@ def _inconclusive(error: Exception, scope: Scope) -> UnmaskableError:
     line, there = _compat.user_line(error), instead_of(_compat.functions_called(error), chosen=False)
     if found := re.search(r"comparison '(.+)' (>=|<=|>|<|==|!=) '(.+)'", text):
         left, relation, right = found.groups()
-        holds, fails = (f"constraints=({c!r},)" for c in _constraints(left, relation, right))
-        value = (
-            "If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n);\n"
-            "  for the greater of two sizes, jnp.maximum(n, 1)."
-        )
-        return UnmaskableError(
+        lines = [
             f"{line}: whether {left} {relation} {right} depends on a run-time size, but the program must be the same "
-            f"for all sizes.\n"
-            f"  If it holds for all sizes, say so: mask(..., {holds}); if it never does: mask(..., {fails}).\n"
-            f"  {there or value}"
-        )
+            "for all sizes."
+        ]
+        if scope.made.keys().isdisjoint(names_in(f"{left} {right}")):
+            holds, fails = (f"constraints=({c!r},)" for c in _constraints(left, relation, right))
+            lines.append(
+                f"If it holds for all sizes, say so: mask(..., {holds}); if it never does: mask(..., {fails})."
+            )
+        return UnmaskableError("\n  ".join([*lines, there or _AS_CHOICE]))
     return UnmaskableError(f"{line}: {text}\n  {there or _hint(text) or _AS_INT}")
 
 

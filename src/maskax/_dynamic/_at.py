@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from maskax import _compat
-from maskax._dynamic._select import places
+from maskax._dynamic._select import places, take
 from maskax._dynamic._size import anywhere
 
 
@@ -98,4 +98,4 @@ def _flat(x: Any, keep: Any) -> Any:
 
 @anywhere
 def _get(x: Any, keep: Any, max_size: Any) -> jax.Array:
-    return jnp.take(_flat(x, keep), places(jnp.ravel(keep), max_size), axis=0, mode="clip")
+    return take(_flat(x, keep), places(jnp.ravel(keep), max_size))

@@ -19,8 +19,16 @@ def places(keep: Any, max_size: Any = None) -> Any:
     count = jnp.sum(keep, dtype=jnp.int32)
     k = size_of(count, _least(size, max_size))
     # Each true position is written where its turn is; a scatter costs less than a sort.
-    turn = jnp.where(keep, ends - 1, size)
-    return jnp.zeros(size, jnp.int32).at[turn].set(jnp.arange(size), mode="drop")[:k]
+    room = max(size, 2) if isinstance(size, int) else size  # JAX takes x[:k] of one element for all of it
+    turn = jnp.where(keep, ends - 1, room)
+    return jnp.zeros(room, jnp.int32).at[turn].set(jnp.arange(size), mode="drop")[:k]
+
+
+def take(a: Any, index: Any, axis: int = 0) -> Any:
+    """`jnp.take` of `(k,)` slices, of which there are none where the array is empty: JAX asks that of `k` itself."""
+    if a.shape[axis] == 0:
+        return jnp.zeros((*a.shape[:axis], *index.shape, *a.shape[axis + 1 :]), a.dtype)
+    return jnp.take(a, index, axis=axis, mode="clip")
 
 
 def _least(size: Any, max_size: Any) -> Any:
@@ -128,7 +136,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, max_size: Any =
     if condition.ndim != 1:
         raise ValueError(f"compress: condition must be (n,), but has the shape {condition.shape}.")
     a = jnp.ravel(a) if axis is None else a
-    return jnp.take(a, places(condition != 0, max_size), axis=axis or 0, mode="clip")
+    return take(a, places(condition != 0, max_size), axis or 0)
 
 
 @anywhere
@@ -220,7 +228,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, max_size: Any = Non
             raise ValueError("repeat: max_size is needed: nothing else says how long the result can get.")
         max_size = int(total)
     k = size_of(total, max_size)
-    return jnp.take(a, searchsorted(ends, jnp.arange(k), side="right"), axis=axis, mode="clip")
+    return take(a, searchsorted(ends, jnp.arange(k), side="right"), axis)
 
 
 @anywhere
@@ -248,5 +256,5 @@ def split(ary: Any, indices: Sequence[Any], axis: int = 0) -> list[jax.Array]:
     parts = []
     for start, stop in zip(edges, edges[1:]):
         k = size_of(jnp.maximum(stop - start, 0), size)
-        parts.append(jnp.take(ary, start + jnp.arange(k), axis=axis, mode="clip"))
+        parts.append(take(ary, start + jnp.arange(k), axis))
     return parts

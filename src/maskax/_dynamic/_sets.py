@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from maskax._dynamic._select import compress, places
+from maskax._dynamic._select import compress, places, take
 from maskax._dynamic._size import anywhere, size_of
 
 
@@ -52,10 +52,10 @@ def unique(
     ar = jnp.asarray(ar)
     x, order, first = _sorted(jnp.ravel(ar))
     starts = places(first, max_size)
-    results = [x[starts]]
+    results = [take(x, starts)]
     which = jnp.cumsum(first, dtype=jnp.int32) - 1
     if return_index:
-        results.append(order[starts].astype(jnp.int32))
+        results.append(take(order, starts).astype(jnp.int32))
     if return_inverse:
         results.append(jnp.zeros(x.shape, jnp.int32).at[order].set(which).reshape(ar.shape))
     if return_counts:
@@ -149,4 +149,4 @@ def run_lengths(x: Any, *, max_size: Any = None) -> tuple[jax.Array, jax.Array]:
     first = (x != jnp.roll(x, 1)) | (jnp.arange(x.shape[0]) == 0)
     starts = places(first, max_size)
     run = jnp.cumsum(first, dtype=jnp.int32) - 1
-    return x[starts], jnp.zeros(starts.shape, jnp.int32).at[run].add(1, mode="drop")
+    return take(x, starts), jnp.zeros(starts.shape, jnp.int32).at[run].add(1, mode="drop")
