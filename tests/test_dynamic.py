@@ -1,6 +1,7 @@
 """Sizes that the data decides: NumPy on the unpadded rows is what everything must equal."""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -309,3 +310,111 @@ def test_traces_of_other_programs_are_not_taken():
     for _ in range(2):
         assert mx.mask(lambda x: helper(x).sum() + helper(x * 0).shape[0], [None], "")([X], {}) == 4
     assert mx.unpad(helper(X)).tolist() == sorted(X.tolist())
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "int32"])
+def test_counts_of_any_integers(dtype):
+    """Sums of counts, and one more than the largest number, do not fit into the dtype of small integers."""
+    counts, numbers = np.array([100, 100, 1], dtype), np.array([1, 127, 3, 3], dtype)
+    jitted = jax.jit(
+        mx.mask(lambda c, x: (mx.repeat(jnp.arange(3), c, max_size=300), mx.bincount(x, max_size=200)), [None] * 2)
+    )
+    for got in mx.unpad(*jitted([counts, numbers], {})), (mx.repeat(np.arange(3), counts), mx.bincount(numbers)):
+        np.testing.assert_array_equal(got[0], np.repeat(np.arange(3), counts))
+        np.testing.assert_array_equal(got[1], np.bincount(numbers))
+
+
+@pytest.mark.parametrize(
+    ("fun", "x"),
+    [
+        (lambda x: mx.repeat(x, x, max_size=9), [2, -1, 2]),
+        (lambda x: mx.bincount(x, max_size=9), [2, -1, 2]),
+        (lambda x: mx.at(x)[x > 0].set(mx.compress(x < 0, x)), [2, -1, 2, -3, 5]),
+    ],
+)
+def test_what_numpy_raises_checkify_reports(fun, x):
+    x = jnp.array(x)
+    with pytest.raises(ValueError, match=r"A run-time size is -1|3 places, but 2 values"):
+        fun(x)
+    error, _ = checkify.checkify(jax.jit(mx.vmap(fun)), errors=checkify.user_checks)(x[None])
+    assert re.search("out of range|-1 more values than places", error.get())
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda x: mx.compress(np.ones(6, bool), x), ValueError, "shape (6,), but there are 4 slices"),
+        (lambda x: mx.compress(jnp.ones(x.shape[0] + 1, bool), x), ValueError, "slices"),
+        (lambda x: mx.at(x)[np.ones(6, bool)].get(), IndexError, "do not index an array of shape (4,)"),
+        (lambda x: mx.at(x)[jnp.diff(x) > 0].get(), IndexError, "do not index an array of shape"),
+        (lambda x: mx.at(x.astype(int))[x > 0].add(0.5), TypeError, "float32 values do not fit into int32"),
+        (lambda x: mx.delete(x, np.ones(2, bool)), ValueError, "shape (2,), but there are 4 slices"),
+        (lambda x: mx.delete(x, 7), IndexError, "delete: 7 is out of range for 4 slices"),
+        (lambda x: mx.repeat(x, [2.0, 1.0, 0.0, 1.0]), TypeError, "must be integers, not float64"),
+        (lambda x: mx.repeat(x, [2, -1, 0, 1]), ValueError, "must not be negative"),
+        (lambda x: mx.bincount(x), TypeError, "integers are needed, not float32"),
+        (lambda x: mx.bincount(x[None]), ValueError, "x and weights must be (n,)"),
+        (lambda x: mx.trim_zeros(x, "x"), ValueError, "'f', 'b' or 'fb'"),
+        (lambda x: mx.trim_zeros(x[None]), ValueError, "not (1, 4)"),
+    ],
+)
+def test_bad_input(call, error, text):
+    with pytest.raises(error, match=re.escape(text)):
+        call(jnp.arange(4.0))
+
+
+def test_the_same_booleans_give_the_same_size():
+    def fun(x):
+        keep = x > 0
+        inner = jax.jit(lambda x: mx.compress(keep, x).sum())(x)  # in a trace of its own: a size of its own
+        return mx.compress(keep, x) * mx.at(2 * x)[keep].get() + mx.flatnonzero(keep) + inner
+
+    for row, got in zip(ROWS, jax.jit(mx.vmap(fun))(batch(ROWS)).to_list(), strict=True):
+        kept = row[row > 0]
+        np.testing.assert_array_equal(got, 2 * kept**2 + np.flatnonzero(row > 0) + kept.sum())
+    with pytest.raises(mx.UnmaskableError, match=r"(?s)\(k1,\).*i = maskax.flatnonzero\(keep\)"):
+        mx.vmap(lambda x: mx.compress(x > 0, x) + mx.compress(x < 0, x))(batch(ROWS))
+
+
+def test_known_arrays_are_numpys_under_jit_too():
+    keep = np.array([True, False, True, False, True])
+    close(jax.jit(lambda x: x[mx.nonzero(keep)[0]])(X), X[keep])
+    close(jax.jit(lambda x: mx.repeat(x, [2, 0, 1, 0, 0]))(X), np.repeat(X, [2, 0, 1, 0, 0]))
+    close(jax.lax.scan(lambda s, v: (s + x_of(keep) * v, None), 0.0, X)[0], 6 * X.sum())
+
+
+def x_of(keep):
+    return mx.nonzero(keep)[0].sum().astype(float)
+
+
+def test_what_is_not_chosen_is_not_for_gradients():
+    def fun(w, x):
+        keep = ~jnp.isnan(x)
+        return mx.compress(keep, mx.at(x)[keep].multiply(w)).sum()
+
+    x = jnp.array([jnp.nan, 2.0, 3.0])
+    assert jax.grad(fun)(2.0, x) == 5
+    assert jax.grad(lambda w: mx.vmap(fun, in_axes=(None, 0))(w, mx.ragged([x, x[1:]])).sum())(2.0) == 10
+
+
+def test_put_back_where_nothing_is_chosen():
+    assert mx.at(X)[X > 99].set(mx.at(X)[X > 99].get() * 2).tolist() == X.tolist()
+
+
+def test_unpad_of_batches():
+    xs = jnp.stack([X, -X])
+    masked = jax.vmap(lambda x: mx.mask(positive, [None])([x], {}))(xs)
+    deep = jax.vmap(jax.vmap(positive))(xs[None])
+    for rows in mx.unpad(*masked), mx.unpad(deep)[0]:
+        assert [row.tolist() for row in rows] == [[1, 2, 4], [1, 3]]
+
+
+def test_indices_stay_in_range():
+    error, found = checkify.checkify(jax.jit(positive), errors=checkify.index_checks)(X)
+    assert error.get() is None and mx.unpad(found).tolist() == [1, 2, 4]
+
+
+def test_a_result_under_jit_is_no_array():
+    with pytest.raises(AttributeError, match=r"'sum': a Ragged is no array.*mx.vmap"):
+        jax.jit(lambda x: positive(x).sum())(X)
+    assert not hasattr(positive, "lengths_of") and not hasattr(mx.ragged([X]), "of_no_array")

@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -59,6 +59,7 @@ class Scope:
         self.depth[0] += 1
         self.names: list[str] = []
         self.made: dict[str, Dim] = {}
+        self._once: list[Any] = []
         self._outer = outer
         self._caches: contextlib.ExitStack | None = None
 
@@ -115,6 +116,15 @@ class Scope:
         _compat.add_constraints(self.symbolic, [f"{name} <= {max(bound, 2) if isinstance(bound, int) else bound}"])
         self.made[name] = bound
         return dim
+
+    def once(self, of: Any, key: Any, make: Callable[[], Any]) -> Any:
+        """What `make` returns, the same wherever it is made of the very object `of` in one trace."""
+        trace = _compat.trace_state()
+        for known, *keys, made in self._once:
+            if known is of and keys == [trace, key]:
+                return made
+        self._once.append((of, trace, key, make()))
+        return self._once[-1][-1]
 
     @classmethod
     @contextmanager

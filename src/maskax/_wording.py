@@ -18,6 +18,10 @@ _AS_INT = (
 )
 _AS_INDEX = "To index by a size, make it a value: x[jnp.asarray(n // 2)]. Slices take it as it is: x[: n // 2]."
 _AS_VALUE = "jax.numpy computes with sizes, as values: jnp.sqrt(n), jnp.asarray(n) ** 0.5, jnp.array(x.shape)."
+_AS_ONE = (
+    "Sizes that the data decides are different sizes, but for those of the same array of booleans.\n"
+    "  Take positions once: i = maskax.flatnonzero(keep), then x[i] and y[i]."
+)
 _AS_CHOICE = (
     "If it differs from row to row, use jnp.where or jax.lax.cond on the size as a value: jnp.asarray(n);\n"
     "  for the greater of two sizes, jnp.maximum(n, 1)."
@@ -66,14 +70,14 @@ def reworded(scope: Scope) -> Iterator[None]:
         about_sizes = _is_about_sizes(text, scope)
         hint = instead_of(_compat.functions_called(error), chosen) if chosen or about_sizes else None
         if about_sizes and not chosen:
-            hint = hint or _hint(text)
+            hint = hint or (_AS_ONE if scope.made.keys() & names_in(text) else _hint(text))
         if hint is None:
             raise
         raise UnmaskableError(f"{_compat.user_line(error)}: {text}\n  {hint}") from error
 
 
 def _is_about_sizes(text: str, scope: Scope) -> bool:
-    name = "|".join(map(re.escape, scope.names)) or "(?!)"
+    name = "|".join(map(re.escape, [*scope.names, *scope.made])) or "(?!)"
     shape, size = rf"[(\[][^()\[\]]*\b(?:{name})\b[^()\[\]]*[)\]]", rf"size:? (?:{name})\b"
     index = rf"valid indices. Got .*\b(?:{name})\b"
     return bool(re.search(f"{_ABOUT_SIZES}|{shape}|{size}|{index}", text))

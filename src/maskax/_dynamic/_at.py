@@ -1,6 +1,7 @@
 """Boolean indexing: to read, to set, to add."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,8 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from maskax import _compat
-from maskax._dynamic._select import places, take
+from maskax._dynamic._places import places, take
 from maskax._dynamic._size import anywhere
+from maskax._extent import is_symbolic
 
 
 def at(x: Any) -> "At":
@@ -45,6 +47,8 @@ class At:
                 f"at: booleans of 1 to {self._x.ndim} dimensions are needed, not {keep.dtype}{list(keep.shape)}; with "
                 "integers, x[index] and x.at[index] do."
             )
+        if keep.shape != self._x.shape[: keep.ndim]:
+            raise IndexError(f"at: booleans of the shape {keep.shape} do not index an array of shape {self._x.shape}.")
         return Chosen(self._x, keep)
 
 
@@ -81,21 +85,38 @@ class Chosen:
 
     def _update(self, values: Any, combine: Callable[[Any, Any], Any]) -> jax.Array:
         x, keep = _flat(self._x, self._keep), jnp.ravel(self._keep)
-        values = jnp.asarray(values, x.dtype)
+        values = jnp.asarray(values)
+        if not jnp.can_cast(values.dtype, x.dtype, "same_kind"):
+            raise TypeError(f"at: {values.dtype} values do not fit into {x.dtype}.")
+        values = values.astype(x.dtype)
         if values.ndim == x.ndim:  # each has its turn
-            count = jnp.sum(keep)
-            if _compat.is_concrete(count) and values.shape[0] not in (1, int(count)):
-                raise ValueError(f"at: there are {int(count)} places, but {values.shape[0]} values.")
-            values = jnp.take(values, jnp.cumsum(keep) - 1, axis=0, mode="clip")
+            turn = jnp.cumsum(keep) - 1 + _excess(values.shape[0], jnp.sum(keep, dtype=jnp.int32))
+            values = take(values, turn)
         along = jnp.expand_dims(keep, range(1, x.ndim))
-        return jnp.where(along, combine(x, values), x).reshape(self._x.shape)
+        old = x
+        if jnp.issubdtype(x.dtype, jnp.inexact):  # what is not chosen, nan perhaps, is not for derivatives by `values`
+            old = jnp.where(along, x, jnp.zeros_like(x))
+        return jnp.where(along, combine(old, values), x).reshape(self._x.shape)
+
+
+def _excess(values: Any, places: Any) -> Any:
+    """By how many `values` there are more than places, which must be 0, or one value for all."""
+    if _compat.is_concrete(places) and not is_symbolic(values):
+        if values not in (1, int(places)):
+            raise ValueError(f"at: there are {int(places)} places, but {values} values.")
+        return 0
+    if isinstance(values, int) and values == 1:
+        return 0
+    excess = jnp.asarray(values, jnp.int32) - places
+    excess = jnp.where(jnp.asarray(values) == 1, 0, excess)
+    return 0 * _compat.size_check(excess, 0, 0, f"{_compat.source_line()}: at: {{size}} more values than places.")
 
 
 def _flat(x: Any, keep: Any) -> Any:
     """`x` with the axes that `keep` has merged into one."""
-    return x if keep.ndim == 1 else x.reshape(-1, *x.shape[keep.ndim :])
+    return x if keep.ndim == 1 else x.reshape(math.prod(keep.shape), *x.shape[keep.ndim :])
 
 
 @anywhere
 def _get(x: Any, keep: Any, max_size: Any) -> jax.Array:
-    return take(_flat(x, keep), places(jnp.ravel(keep), max_size))
+    return take(_flat(x, keep), places(keep, max_size))

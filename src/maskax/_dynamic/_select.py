@@ -1,40 +1,18 @@
 """Parts of arrays that the data decides: NumPy's functions whose results JAX has no shape for."""
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.core import Tracer
+import numpy as np
 
+from maskax import _compat
+from maskax._dynamic._places import places, take, true
 from maskax._dynamic._size import anywhere, size_of
-from maskax._extent import is_symbolic
+from maskax._extent import holds, is_symbolic
 from maskax.numpy import searchsorted
-
-
-def places(keep: Any, max_size: Any = None) -> Any:
-    """The positions at which a `(n,)` array of booleans is true, in order: `(k,)`."""
-    size = keep.shape[0]
-    ends = jnp.cumsum(keep, dtype=jnp.int32)
-    count = jnp.sum(keep, dtype=jnp.int32)
-    k = size_of(count, _least(size, max_size))
-    # Each true position is written where its turn is; a scatter costs less than a sort.
-    room = max(size, 2) if isinstance(size, int) else size  # JAX takes x[:k] of one element for all of it
-    turn = jnp.where(keep, ends - 1, room)
-    return jnp.zeros(room, jnp.int32).at[turn].set(jnp.arange(size), mode="drop")[:k]
-
-
-def take(a: Any, index: Any, axis: int = 0) -> Any:
-    """`jnp.take` of `(k,)` slices, of which there are none where the array is empty: JAX asks that of `k` itself."""
-    if a.shape[axis] == 0:
-        return jnp.zeros((*a.shape[:axis], *index.shape, *a.shape[axis + 1 :]), a.dtype)
-    return jnp.take(a, index, axis=axis, mode="clip")
-
-
-def _least(size: Any, max_size: Any) -> Any:
-    if max_size is None or (isinstance(size, int) and isinstance(max_size, int) and size <= max_size):
-        return size
-    return max_size
 
 
 @anywhere
@@ -60,7 +38,7 @@ def nonzero(a: Any, *, max_size: Any = None) -> tuple[jax.Array, ...]:
     a = jnp.asarray(a)
     if a.ndim == 0:
         raise ValueError("nonzero: an array of at least one dimension is needed; of a scalar, use jnp.atleast_1d.")
-    found, axes = places(jnp.ravel(a) != 0, max_size), []
+    found, axes = places(true(a), max_size), []
     for size in a.shape[:0:-1]:
         size = jnp.asarray(size, jnp.int32)
         axes.append(found % size)
@@ -77,7 +55,7 @@ def flatnonzero(a: Any, *, max_size: Any = None) -> jax.Array:
         >>> mx.flatnonzero(jnp.array([0, 5, 6])).tolist()
         [1, 2]
     """
-    return places(jnp.ravel(jnp.asarray(a)) != 0, max_size)
+    return places(true(jnp.asarray(a)), max_size)
 
 
 @anywhere
@@ -123,6 +101,7 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, max_size: Any =
 
     Raises:
         SizeError: there are more than `max_size`; under `jit` only with `checkify`.
+        ValueError: `condition` is not one-dimensional, or longer than there are slices.
 
     Example:
         >>> import jax, jax.numpy as jnp, maskax as mx
@@ -136,7 +115,11 @@ def compress(condition: Any, a: Any, axis: int | None = None, *, max_size: Any =
     if condition.ndim != 1:
         raise ValueError(f"compress: condition must be (n,), but has the shape {condition.shape}.")
     a = jnp.ravel(a) if axis is None else a
-    return take(a, places(condition != 0, max_size), axis or 0)
+    if holds(operator.gt, condition.shape[0], a.shape[axis or 0]):
+        raise ValueError(
+            f"compress: condition has the shape {condition.shape}, but there are {a.shape[axis or 0]} slices."
+        )
+    return take(a, places(true(condition), max_size), axis or 0)
 
 
 @anywhere
@@ -157,12 +140,17 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, max_size: Any = None)
 
     Args:
         arr: the array.
-        obj: which: an index, indices `(m,)`, or booleans `(n,)`. Indices may be there twice, or be negative.
+        obj: which: an index, indices `(m,)`, a slice, or booleans `(n,)`. Indices may be there twice, or be negative;
+            those that are out of range are an error where they are known, else nothing is deleted for them.
         axis: along which; `None`: of the flattened array.
         max_size: up to how many slices can be left; by default all.
 
     Returns:
         The array with what is left of `axis`.
+
+    Raises:
+        ValueError: there are not as many booleans as slices.
+        IndexError: an index is out of range.
 
     Example:
         >>> import jax.numpy as jnp, maskax as mx
@@ -171,9 +159,16 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, max_size: Any = None)
     """
     arr = jnp.asarray(arr)
     arr, axis = (jnp.ravel(arr), 0) if axis is None else (arr, range(arr.ndim)[axis])
-    gone, size = jnp.asarray(obj), arr.shape[axis]
+    size = arr.shape[axis]
+    gone = jnp.arange(size)[obj] if isinstance(obj, slice) else jnp.asarray(obj)
+    gone = gone if gone.size else gone.astype(int)
     if gone.dtype != bool:
+        outside = jnp.any((gone < -size) | (gone >= size))
+        if _compat.is_concrete(outside) and outside:
+            raise IndexError(f"delete: {obj} is out of range for {size} slices.")
         gone = jnp.zeros(size, bool).at[gone].set(True, mode="drop")
+    elif gone.shape != (size,):
+        raise ValueError(f"delete: booleans of the shape {gone.shape}, but there are {size} slices.")
     return compress(~gone, arr, axis, max_size=max_size)
 
 
@@ -187,6 +182,8 @@ def trim_zeros(filt: Any, trim: str = "fb", *, max_size: Any = None) -> jax.Arra
         [1, 0, 2]
     """
     filt = jnp.asarray(filt)
+    if filt.ndim != 1 or not set(trim.lower()) <= set("fb"):
+        raise ValueError(f"trim_zeros: an array (n,) and 'f', 'b' or 'fb' are needed, not {filt.shape} and {trim!r}.")
     seen = jnp.cumsum(filt != 0) if "f" in trim.lower() else jnp.ones(filt.shape, jnp.int32)
     left = jnp.cumsum(filt != 0, axis=0) if "b" in trim.lower() else None
     keep = seen > 0
@@ -209,8 +206,9 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, max_size: Any = Non
         The array with `sum(repeats)` slices along `axis`.
 
     Raises:
-        ValueError: `max_size` is needed.
-        SizeError: there are more than `max_size`; under `jit` only with `checkify`.
+        ValueError: `max_size` is needed, or known counts are negative.
+        TypeError: the counts are no integers.
+        SizeError: there are more than `max_size`, or a count is negative; under `jit` only with `checkify`.
 
     Example:
         >>> import jax.numpy as jnp, maskax as mx
@@ -221,23 +219,31 @@ def repeat(a: Any, repeats: Any, axis: int | None = None, *, max_size: Any = Non
     a, axis = (jnp.ravel(a), 0) if axis is None else (a, range(a.ndim)[axis])
     if isinstance(repeats, int) or is_symbolic(repeats):
         return jnp.repeat(a, repeats, axis)
-    ends = jnp.cumsum(jnp.broadcast_to(jnp.asarray(repeats), (a.shape[axis],)))
-    total = jnp.sum(jnp.broadcast_to(jnp.asarray(repeats), (a.shape[axis],)))
+    counts, size = repeats if isinstance(repeats, jax.Array) else np.asarray(repeats), a.shape[axis]
+    if not jnp.issubdtype(counts.dtype, jnp.integer):
+        raise TypeError(f"repeat: counts must be integers, not {counts.dtype}.")
     if max_size is None:
-        if isinstance(total, Tracer):
+        if not (_compat.is_concrete(counts) and isinstance(size, int)):
             raise ValueError("repeat: max_size is needed: nothing else says how long the result can get.")
-        max_size = int(total)
+        counts = np.broadcast_to(np.asarray(counts, int), (size,))
+        if np.any(counts < 0):
+            raise ValueError("repeat: counts must not be negative.")
+        return jnp.repeat(a, counts, axis, total_repeat_length=int(counts.sum()))
+    counts = jnp.broadcast_to(jnp.asarray(counts, _compat.dimension_dtype()), (size,))
+    ends = jnp.cumsum(counts)
+    total = jnp.where(jnp.any(counts < 0), -1, jnp.sum(counts))  # -1 is no size
     k = size_of(total, max_size)
     return take(a, searchsorted(ends, jnp.arange(k), side="right"), axis)
 
 
 @anywhere
-def split(ary: Any, indices: Sequence[Any], axis: int = 0) -> list[jax.Array]:
+def split(ary: Any, indices: Sequence[Any] | int, axis: int = 0) -> list[jax.Array]:
     """`numpy.split` at points that the data decides.
 
     Args:
         ary: the array.
-        indices: where to split, in order; integer scalars, or one array `(m,)` of a static number.
+        indices: where to split, in order; integer scalars, or one array `(m,)` of a static number. An int: into so
+            many parts of equal size.
         axis: along which.
 
     Returns:
@@ -249,6 +255,8 @@ def split(ary: Any, indices: Sequence[Any], axis: int = 0) -> list[jax.Array]:
         [[0], [1, 2], [3, 4]]
     """
     ary = jnp.asarray(ary)
+    if isinstance(indices, int):
+        return jnp.split(ary, indices, axis)
     axis, size = range(ary.ndim)[axis], ary.shape[range(ary.ndim)[axis]]
     points = [jnp.asarray(i) for i in indices]
     edge = lambda i: jnp.clip(jnp.where(i < 0, i + size, i), 0, size)

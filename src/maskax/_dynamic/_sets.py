@@ -4,8 +4,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.core import Tracer
 
-from maskax._dynamic._select import compress, places, take
+from maskax import _compat
+from maskax._dynamic._places import places, take
+from maskax._dynamic._select import compress
 from maskax._dynamic._size import anywhere, size_of
 
 
@@ -84,7 +87,8 @@ def intersect1d(ar1: Any, ar2: Any, *, max_size: Any = None) -> jax.Array:
         >>> mx.intersect1d(jnp.array([3, 1, 2]), jnp.array([1, 3, 5])).tolist()
         [1, 3]
     """
-    ar1, ar2 = unique(ar1), unique(ar2)
+    dtype = jnp.result_type(ar1, ar2)
+    ar1, ar2 = unique(jnp.asarray(ar1, dtype)), unique(jnp.asarray(ar2, dtype))
     return compress(jnp.any(ar1[:, None] == ar2[None], axis=1), ar1, max_size=max_size)
 
 
@@ -102,20 +106,22 @@ def setdiff1d(ar1: Any, ar2: Any, *, max_size: Any = None) -> jax.Array:
 
 
 @anywhere
-def bincount(x: Any, weights: Any = None, minlength: int = 0, *, max_size: int) -> jax.Array:
+def bincount(x: Any, weights: Any = None, minlength: int = 0, *, max_size: Any = None) -> jax.Array:
     """`numpy.bincount`: how often each number comes, as far as the largest of them.
 
     Args:
         x: integers of at least 0, `(n,)`.
         weights: how much each counts, `(n,)`.
         minlength: how long the result is at least.
-        max_size: up to how long it can get: one more than the largest number there may be.
+        max_size: up to how long it can get: one more than the largest number there may be. Needed unless `x` is known.
 
     Returns:
         The counts, `(k,)`.
 
     Raises:
-        SizeError: a number is not less than `max_size`; under `jit` only with `checkify`.
+        SizeError: a number is negative or not less than `max_size`; under `jit` only with `checkify`.
+        TypeError: `x` has no integers.
+        ValueError: `x` is not `(n,)`, `weights` is not of its shape, or `max_size` is needed.
 
     Example:
         >>> import jax.numpy as jnp, maskax as mx
@@ -123,8 +129,18 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, *, max_size: int) 
         [1, 0, 0, 2]
     """
     x = jnp.asarray(x)
-    k = size_of(jnp.maximum(jnp.max(x, initial=-1) + 1, minlength).astype(jnp.int32), max_size)
     weights = jnp.ones(x.shape, jnp.int32) if weights is None else jnp.asarray(weights)
+    if x.ndim != 1 or weights.shape != x.shape:
+        raise ValueError(f"bincount: x and weights must be (n,), but have the shapes {x.shape}, {weights.shape}.")
+    if not (x.dtype == bool or jnp.issubdtype(x.dtype, jnp.integer)):
+        raise TypeError(f"bincount: integers are needed, not {x.dtype}.")
+    x = x.astype(_compat.dimension_dtype())
+    size = jnp.where(jnp.any(x < 0), -1, jnp.maximum(jnp.max(x, initial=-1) + 1, minlength))  # -1 is no size
+    if max_size is None:
+        if isinstance(size, Tracer):
+            raise ValueError("bincount: max_size is needed: nothing else says how long the result can get.")
+        max_size = int(size)
+    k = size_of(size, max_size)
     return jnp.zeros((k,), weights.dtype).at[x].add(weights, mode="drop")
 
 

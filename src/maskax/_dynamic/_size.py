@@ -1,5 +1,7 @@
 """A size that the data decides, as a dimension."""
 
+import contextlib
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +22,7 @@ from maskax._scope import Scope
 
 
 def dynamic_size(value: Any, max_size: Any) -> Any:
-    """A size known at run time only, as a dimension: for shapes, slices, `arange`, random draws, lengths of scans.
+    """A size known at run time only, as a dimension: for shapes, slices, `arange` (to scan over), random draws.
 
     Inside a function that is masked by `mask` or `vmap` it is a dimension as any other: `x[:k]`, `jnp.zeros((k, 3))`,
     `2 * k`, `n - k`. One compilation serves all its values. Outside, of a value that is known, it is an int.
@@ -110,7 +112,10 @@ def anywhere(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = jax.tree.flatten((args, kwargs))
-        if all(map(_compat.is_concrete, filter(_is_array, leaves))) or not Scope.outside():
+        if all(map(_compat.is_concrete, filter(_is_array, leaves))):
+            with contextlib.nullcontext() if is_symbolic(*leaves) else jax.ensure_compile_time_eval():
+                return function(*args, **kwargs)
+        if not Scope.outside():
             return function(*args, **kwargs)
         traced = [i for i, leaf in enumerate(leaves) if _is_array(leaf)]
 
@@ -144,7 +149,8 @@ def unpad(value: Any, shapes: Any = None) -> Any:
 
     Args:
         value: one-row `Ragged`s, as a plain jitted function returns them from `compress` and its kin; batches, which
-            become lists of rows; arrays, which stay as they are. Or the results of a masked function, with their
+            become lists of rows (of lists, under several maps); arrays, which stay as they are. Or the results of a
+            masked function, with their
         shapes: the second of what `mask` returns without `out_shape`.
 
     Returns:
@@ -170,6 +176,9 @@ def unpad(value: Any, shapes: Any = None) -> Any:
 
 
 def _cut(array: Any, shape: LogicalShape) -> Any:
+    if any(map(np.ndim, shape.sizes)):  # of a batch
+        rows = zip(array, *shape.sizes, strict=True)
+        return [_cut(row, dataclasses.replace(shape, sizes=sizes)) for row, *sizes in rows]
     if not all(map(_compat.is_concrete, shape.sizes)):
         raise SizeError("unpad: sizes are not known while tracing; cut results outside of the compiled function.")
     return array[tuple(slice(0, int(size)) for size in shape.shape)]
@@ -178,4 +187,6 @@ def _cut(array: Any, shape: LogicalShape) -> Any:
 def _unpadded(value: Any) -> Any:
     if not isinstance(value, Ragged):
         return value
+    if value.data.ndim - len(value.dims) > 1:
+        return [_unpadded(jax.tree.map(lambda leaf, i=i: leaf[i], value)) for i in range(len(value.data))]
     return value.to_list() if value.data.ndim > len(value.dims) else value._unpadded()

@@ -11,8 +11,8 @@ import numpy as np
 
 from maskax import _compat
 from maskax._errors import SizeError, SpecError
-from maskax._ragged import _show
-from maskax._ragged._checks import as_array, as_fill, as_index, as_sizes, check_names, check_parts, padded_alike
+from maskax._ragged import _checks, _show
+from maskax._ragged._checks import NO_ARRAY, as_array, as_fill, as_index, as_sizes, check_names, check_parts
 from maskax._ragged._dims import (
     STATIC,
     default_name,
@@ -139,7 +139,7 @@ class Ragged:
         some = batches and all(isinstance(b, Ragged) for b in batches)
         if not some or len({(jax.tree.structure(b), innermost(b).dtype) for b in batches}) > 1:
             raise SpecError(f"batches: one or more of equal dimensions and dtype are needed, not {batches!r}.")
-        batches = padded_alike(batches)
+        batches = _checks.padded_alike(batches)
         return jax.tree.map(lambda *leaves: numpy_of(*leaves).concatenate(leaves), *batches)
 
     # --- read as -----------------------------------------------------------------------------------------------
@@ -285,10 +285,10 @@ class Ragged:
         return _show.text(self)
 
     def _no_array(self, *_: Any, **__: Any) -> Any:
-        raise TypeError(
-            f"{self!r} is no array: its rows have unequal sizes. Use mx.vmap(f)(xs) to compute with it, or "
-            "xs.to_padded(fill), xs.to_list(), xs.to_packed() to convert it."
-        )
+        raise TypeError(f"{self!r} {NO_ARRAY}")
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"Ragged has no {name!r}: a Ragged {NO_ARRAY}" if hasattr(jax.Array, name) else name)
 
     __array__ = __jax_array__ = __neg__ = __abs__ = __invert__ = __ge__ = _no_array
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _no_array

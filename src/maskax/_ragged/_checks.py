@@ -13,6 +13,11 @@ from maskax._errors import SizeError, SpecError
 from maskax._ragged._dims import STATIC, evaluate, innermost, resize, row_dims, variables
 from maskax._scope import names_in
 
+NO_ARRAY = (
+    "is no array: its rows have unequal sizes. Use mx.vmap(f)(xs) to compute with it, or "
+    "xs.to_padded(fill), xs.to_list(), xs.to_packed() to convert it."
+)
+
 
 def as_array(value: Any) -> Any:
     """Any array as it is, all else as a NumPy array."""
