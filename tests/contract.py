@@ -245,13 +245,21 @@ def _stack(arrays: Sequence[Any]) -> Any:
     return (np if isinstance(arrays[0], np.ndarray) else jnp).stack(arrays)
 
 
+def weights_of(rows: tuple[int, ...] = ()) -> tuple[Any, Any, Any]:
+    """Scale, shift and gain: weights that change nothing, and have derivatives."""
+    return jnp.ones(rows, jnp.float32), jnp.zeros(rows, jnp.float32), jnp.ones(rows, jnp.float32)
+
+
 def _weighted(function: Callable[..., Any], active: Sequence[int]) -> Callable[..., Any]:
-    """Scale and shift enter before everything else: poles in the padding would show in their gradients."""
+    """Poles in the padding would show in the gradients by scale and shift, which enter before everything else.
+
+    So would what is infinite in the padding of results in that by the gain, which multiplies them.
+    """
 
     def with_weights(weights: Any, *args: Any) -> Any:
-        scale, shift = weights
+        scale, shift, gain = weights
         new = [x * scale.astype(x.dtype) + shift.astype(x.dtype) if i in active else x for i, x in enumerate(args)]
-        return function(*new)
+        return jax.tree.map(lambda y: y * gain.astype(y.dtype) if active and _is_float(y) else y, function(*new))
 
     return with_weights
 
@@ -279,7 +287,7 @@ def _everything(
         outputs, shapes = of_active(weights, floats)
         return _loss(outputs, cts), (outputs, shapes)
 
-    weights, floats = (jnp.ones(rows, jnp.float32), jnp.zeros(rows, jnp.float32)), [args[i] for i in active]
+    weights, floats = weights_of(rows), [args[i] for i in active]
     gradient = tangent = None
     if active:
         gradient, (outputs, shapes) = jax.grad(loss, argnums=(0, 1), has_aux=True)(weights, floats)
@@ -342,7 +350,8 @@ def _compare(case, dtype, context, args, sizes, row, active, wanted) -> None:
                     cut(out, shape), np.broadcast_to(case.zero, [int(s) for s in shape]), context
                 )
         if grads is not None:
-            assert all(np.all(np.isfinite(g)) for g in jax.tree.leaves(grads)), f"{context}: gradient is not finite"
+            finite = jax.tree.leaves((grads[0][:2], grads[1]))  # that by the gain is the result, of nothing perhaps nan
+            assert all(np.all(np.isfinite(g)) for g in finite), f"{context}: gradient is not finite"
         return
     if wanted is None:
         return

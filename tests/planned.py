@@ -42,7 +42,7 @@ def _hold(case: Case, dtype: str, plan: mx.Plan) -> None:
         leaves = jax.tree.leaves(results, is_leaf=lambda x: isinstance(x, mx.Ragged))
         return [x.data if isinstance(x, mx.Ragged) else x for x in leaves], [Shape(x, rows) for x in leaves]
 
-    sample = jax.eval_shape(lambda *values: function((jnp.ones(rows), jnp.zeros(rows)), *values)[0], *batch)
+    sample = jax.eval_shape(lambda *values: function(contract.weights_of((rows,)), *values)[0], *batch)
     cts = contract._cotangents([jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in sample])
     active = active if any(map(contract._is_float, sample)) else []
     everything = jax.jit(lambda batch: contract._everything(case, function, batch, active, cts, (rows,)))

@@ -47,6 +47,11 @@ def double(config):
         (lambda n: n in (2, 3), "n == 2"),
         (lambda n: (n,) == (2,), "n == 2"),
         (lambda n: any(size == 3 for size in (4, n)), "n == 3"),
+        (lambda n: n == 1.0, "n == 1"),
+        (lambda n: n > 1.5, "n >= 2"),
+        (lambda n: n >= np.float32(1.5), "n >= 2"),
+        (lambda n: 1.5 > n, "n >= 2"),  # noqa: SIM300
+        (lambda n: n <= 1.5, "n >= 2"),
     ],
 )
 def test_what_sizes_decide_is_refused(asks, constraint):
@@ -79,6 +84,7 @@ def test_a_constraint_settles_it():
         lambda n: 2 * n == n + n,
         lambda n: n <= 4,
         lambda n: n == 5,
+        lambda n: n == 2.5 or n != 2.5 or n < 4.5 or n >= -0.5,
         lambda n: n is not None and n != None and n != "n",  # noqa: E711
         lambda n: (n, 3) == (n, 3),
         lambda n: double(Config(n)) == double(Config(n)) and double(Config(2 * n)) == 4 * n,
@@ -161,3 +167,26 @@ def test_nan_of_nothing(fun):
         except (IndexError, TypeError):  # of nothing, before JAX 0.12
             expected = jax.tree.map(lambda shape: jnp.full(shape.shape, jnp.nan), jax.eval_shape(fun, X))
         np.testing.assert_allclose(masked(fun, n), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("asks", [lambda n: n in {0, 1}, lambda n: n not in {2: "two"}])
+def test_what_is_looked_up_in_a_set_is_refused(asks):
+    with pytest.raises(mx.UnmaskableError, match="Whether 'n' is in a set depends on a run-time size"):
+        masked(lambda x: x if asks(x.shape[0]) else -x, 2)
+
+
+def test_next_tokens_of_rows_of_one():
+    """Nothing is gathered from an axis of size `n - 1` where that is 0."""
+
+    def loss(w, logits, tokens):
+        scores = jax.nn.log_softmax(w * logits)[:-1]
+        return -jnp.take_along_axis(scores, tokens[1:, None], axis=1).sum()
+
+    logits, tokens = jax.random.normal(jax.random.key(0), (5, 4)), jnp.array([0, 3, 1, 1, 2])
+    for n in range(1, 6):
+        args = logits.at[n:].set(jnp.nan), tokens.at[n:].set(99)
+        of_masked = lambda w, *args, n=n: mx.mask(loss, [None, "n, _", "n"])([w, *args], {"n": n})[0]
+        got = jax.value_and_grad(of_masked, argnums=(0, 1))(1.0, *args)
+        value, (by_w, by_logits) = jax.value_and_grad(loss, argnums=(0, 1))(1.0, logits[:n], tokens[:n])
+        by_logits = jnp.zeros_like(logits).at[:n].set(by_logits)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), got, (value, (by_w, by_logits)))

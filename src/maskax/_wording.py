@@ -40,6 +40,7 @@ _ABOUT_SIZES = (
 )
 """Words in JAX's errors that only sizes bring about, whatever their names."""
 _HINTS = {
+    r"is in a set": _AS_CHOICE,
     r"loop of ufunc|non-integer powers|<class 'numpy.ndarray'>": _AS_VALUE,
     r"_DimExpr|integers?, got '|process_primitive|'list' and": _AS_INT,
     r"a vmap inside shard_map": _OVER_ROWS,

@@ -34,6 +34,17 @@ def attention_with_bias(x, y, w):
     return jax.nn.softmax(q @ k.T) @ (y @ w)
 
 
+def infinite_extremes(x, w):
+    """Of what an additive mask left nothing of: all tie."""
+    low, high = (w * x + jnp.where(x > 99, 0.0, fill) for fill in (-jnp.inf, jnp.inf))
+    return [low.max(0), low.max(), high.min(1), jnp.where(x[0] > 0, x[0], -jnp.inf).max()]
+
+
+def infinite_from_the_end(x):
+    low, high = (jnp.where(jnp.arange(x.shape[0]) < 1, x, fill) for fill in (-jnp.inf, jnp.inf))
+    return [jax.lax.cummax(low, reverse=True), jax.lax.cummin(high, reverse=True)]
+
+
 @jax.custom_vjp
 def summed(x):
     return x.sum()
@@ -57,6 +68,8 @@ CASES = [
          [Arg("n", 2000, 2010)], ("float16",), tolerance=50, zero=None),
     Case("found: -inf from the end", lambda x: jax.lax.cumlogsumexp(jnp.where(x < 1, x, -jnp.inf), reverse=True),
          [POSITIVE], grad=False),
+    Case("found: derivatives shared with padding", infinite_extremes, ["n, m", Arg("", 0.5, 2.0)], zero=None),
+    Case("found: derivatives shared with padding, from the end", infinite_from_the_end, ["n"], least=1),
     Case("found: infinite past a running minimum", lambda x: jax.lax.cummin(x, reverse=True).var(), ["n"], zero=None),
     Case("found: infinite beside running minima", lambda x: jax.lax.cummin(x, 1).var(), ["n, m"], zero=None),
     Case("found: variance of nothing known, in half precision", lambda x: jnp.stack([x, x], 1).ravel().var(),

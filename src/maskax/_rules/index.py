@@ -40,7 +40,9 @@ def _room(ctx: Context, x: Operand, window: Sequence[Dim], value: Any = 0) -> An
 
 def _wide(index: Any) -> Any:
     """Indices in a dtype that also holds sizes and the -1 of an empty array."""
-    return index.astype(jax.dtypes.canonicalize_dtype(jnp.promote_types(index.dtype, jnp.int32)))
+    dtype = jax.dtypes.canonicalize_dtype(jnp.promote_types(index.dtype, jnp.int32))
+    most = jnp.iinfo(dtype).max
+    return (jnp.minimum(index, most) if most < jnp.iinfo(index.dtype).max else index).astype(dtype)
 
 
 def _trim(data: Any, shape: Sequence[int]) -> Any:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -10,6 +11,7 @@ from maskax._interpret import Context
 from maskax._operand import Operand, Padded
 from maskax._registry import rule
 from maskax._rules import softmax
+from maskax._rules.shape import positions, take
 
 
 def _zero(dtype: Any) -> Any:
@@ -48,7 +50,6 @@ def lowest_finite(dtype: Any) -> Any:
     return _extreme(dtype, -1, infinite=False)
 
 
-@rule("reduce_min", identity=highest)
 @rule("reduce_and", identity=_all_ones)
 @rule("reduce_or", identity=_zero)
 @rule("reduce_xor", identity=_zero)
@@ -76,8 +77,35 @@ def reduce_sum(ctx: Context, x: Operand, *, axes: tuple[int, ...], **_: Any) -> 
 def reduce_max(ctx: Context, x: Operand, *, axes: tuple[int, ...], **_: Any) -> Padded:
     """`f32[n, d] -> f32[d]`."""
     filled = x.fill(lowest(x.dtype), axes)
-    out = ctx.bind(filled)
+    out = _extremes(ctx, x, filled, axes)
     return softmax.peak(ctx, x, filled, axes, _finite(ctx, x, axes, out), out)
+
+
+@rule("reduce_min")
+def reduce_min(ctx: Context, x: Operand, *, axes: tuple[int, ...], **_: Any) -> Any:
+    """`f32[n, d] -> f32[d]`."""
+    return _finite(ctx, x, axes, _extremes(ctx, x, x.fill(highest(x.dtype), axes), axes))
+
+
+def _extremes(ctx: Context, x: Operand, filled: Any, axes: tuple[int, ...]) -> Any:
+    """The greatest or the least elements. Those that tie share the derivative, but not with what fills the padding."""
+    keep = x.keep(axes)
+    if keep is None or not jnp.issubdtype(x.dtype, jnp.inexact):
+        return ctx.bind(filled)
+
+    @jax.custom_jvp
+    def extremes(filled: Any, keep: Any) -> Any:
+        return ctx.bind(filled)
+
+    @extremes.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        (filled, keep), (tangent, _) = primals, tangents
+        out = extremes(filled, keep)
+        ties = (filled == jnp.expand_dims(out, axes)) & keep
+        count = jnp.where(jnp.any(keep, axes), jnp.sum(ties, axes, dtype=tangent.dtype), 1)
+        return out, jnp.sum(jnp.where(ties, tangent, 0), axes) / count
+
+    return extremes(filled, keep)
 
 
 @rule("reduce_prod")
@@ -88,20 +116,22 @@ def reduce_prod(ctx: Context, x: Operand, **_: Any) -> Any:
 
 @rule("cumsum", identity=_zero)
 @rule("cumprod", identity=_one)
-@rule("cummax", identity=lowest)
-@rule("cummin", identity=highest)
 def cumulative(ctx: Context, x: Operand, *, axis: int, identity: Callable, **_: Any) -> Any:
     """`f32[n] -> f32[n]`, in either direction: a reverse one meets the padding first, and leaves the identity there."""
-    out = ctx.bind(x.fill(identity(x.dtype)))
-    return out if np.isfinite(np.asarray(identity(x.dtype), np.float64)) else ctx.clean(out)
+    return ctx.bind(x.fill(identity(x.dtype)))
 
 
-@rule("cumlogsumexp")
-def cumlogsumexp(ctx: Context, x: Operand, *, axis: int, reverse: bool, **_: Any) -> Any:
-    """`f32[n] -> f32[n]`. A finite identity has no nan slopes; where nothing else was added, it stands for -inf."""
-    identity = lowest_finite(x.dtype)
-    out = ctx.bind(x.fill(identity))
-    return ctx.clean(jnp.where(out <= identity, -jnp.inf, out)) if reverse and axis in x.ragged else out
+@rule("cummax", identity=lowest)
+@rule("cummin", identity=highest)
+@rule("cumlogsumexp", identity=lowest_finite)
+def extreme_so_far(ctx: Context, x: Operand, *, axis: int, reverse: bool, identity: Callable, **_: Any) -> Any:
+    """`f32[n] -> f32[n]`. A reverse one runs over each row from its own end: infinite elements tie with an identity."""
+    data = x.fill(identity(x.dtype))
+    if not (reverse and axis in x.ragged):
+        return ctx.clean(ctx.bind(data))
+    index = ctx.true(x.shape[axis]) - 1 - positions(data.shape[axis])
+    turned = lambda data: take(data, axis, index, index >= 0)
+    return ctx.clean(turned(ctx.bind(turned(data), reverse=False)))
 
 
 @rule("reduce")

@@ -28,7 +28,8 @@ def sort(ctx: Context, *operands: Operand, dimension: int, is_stable: bool, num_
 def top_k(ctx: Context, x: Operand, *, k: Any, **params: Any) -> Any:
     """`f32[n] -> f32[k]`: padding is the lowest value and comes after true values equal to it."""
     axis = params.get("axis", params.get("operand_axis", len(x.shape) - 1))
-    return ctx.bind(x.fill(lowest(x.dtype), [axis]), k=ctx.sizes.bound(k))
+    best, index = ctx.bind(x.fill(lowest(x.dtype), [axis]), k=ctx.sizes.bound(k))
+    return [ctx.clean(best) if ctx.is_ragged(k) else best, index]
 
 
 @rule("approx_top_k")

@@ -91,15 +91,17 @@ def _extent(size: Any, dilation: int) -> Any:
 @rule("reduce_window_max", identity=lowest)
 @rule("reduce_window_min", identity=highest)
 def reduce_window(ctx: Context, x: Operand, *, identity: Callable, **params: Any) -> Any:
-    """`f32[n] -> f32[n/s]`: padding of either kind is the identity."""
-    return _windows(ctx, [x], [identity(x.dtype)], params)
+    """`f32[n] -> f32[n/s]`: padding of either kind is the identity, which is not left where there is no true window."""
+    out = _windows(ctx, [x], [identity(x.dtype)], params)
+    return ctx.clean(out) if identity(x.dtype) != 0 else out
 
 
 @rule("reduce_window")
 def generic_reduce_window(ctx: Context, *operands: Operand, **params: Any) -> Any:
     """`lax.reduce_window` with any function; XLA pads with the initial value, and so do we."""
     arrays, inits = operands[: len(operands) // 2], operands[len(operands) // 2 :]
-    return _windows(ctx, arrays, [init.data for init in inits], params, *[init.data for init in inits])
+    out = _windows(ctx, arrays, [init.data for init in inits], params, *[init.data for init in inits])
+    return [ctx.clean(o, i) for i, o in enumerate(out)]
 
 
 @rule("select_and_gather_add")
