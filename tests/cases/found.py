@@ -40,6 +40,13 @@ def infinite_extremes(x, w):
     return [low.max(0), low.max(), high.min(1), jnp.where(x[0] > 0, x[0], -jnp.inf).max()]
 
 
+def nothing_left(x, w):
+    """In the padding the mask may hold, where nothing was added up."""
+    nothing = x * w > -0.4
+    of_nothing = jax.nn.softmax(x * w, where=nothing)
+    return [jax.nn.logsumexp(x * w, where=nothing), of_nothing * of_nothing.mean(), jnp.mean(x, where=nothing) > 0]
+
+
 def infinite_from_the_end(x):
     low, high = (jnp.where(jnp.arange(x.shape[0]) < 1, x, fill) for fill in (-jnp.inf, jnp.inf))
     return [jax.lax.cummax(low, reverse=True), jax.lax.cummin(high, reverse=True)]
@@ -70,6 +77,7 @@ CASES = [
          [POSITIVE], grad=False),
     Case("found: derivatives shared with padding", infinite_extremes, ["n, m", Arg("", 0.5, 2.0)], zero=None),
     Case("found: derivatives shared with padding, from the end", infinite_from_the_end, ["n"], least=1),
+    Case("found: nothing left by a mask of the user's", nothing_left, [Arg("n", -2, -1), Arg("", 0.5, 2.0)], zero=None),
     Case("found: infinite past a running minimum", lambda x: jax.lax.cummin(x, reverse=True).var(), ["n"], zero=None),
     Case("found: infinite beside running minima", lambda x: jax.lax.cummin(x, 1).var(), ["n, m"], zero=None),
     Case("found: variance of nothing known, in half precision", lambda x: jnp.stack([x, x], 1).ravel().var(),

@@ -74,8 +74,11 @@ def elementwise(ctx: Context, *operands: Operand, **_: Any) -> Any:
 def select_n(ctx: Context, which: Operand, *cases: Operand) -> Any:
     """`bool[n], f32[n], f32[n] -> f32[n]`."""
     out = ctx.bind(*ctx.broadcast([which, *cases]))
-    # A scalar chooses the same in the padding as elsewhere, unless it is a dead step's.
-    return out if not which.ragged and ctx.sizes.alive is None else ctx.tame(out, *cases)
+    if not which.ragged and ctx.sizes.alive is None:
+        return out  # a scalar chooses the same in the padding as elsewhere, unless it is a dead step's
+    # What a reduction made nan may be chosen in the padding alone.
+    reduced = jnp.issubdtype(out.dtype, jnp.inexact) and any(x.value.reduced for x in cases)
+    return ctx.clean(out) if reduced else ctx.tame(out, *cases)
 
 
 @rule(*_SAFE, guarded=True)
