@@ -6,6 +6,7 @@ that broadcasts against it; {i} integers; {f}, {g} a step on "r" that keeps shap
 x without its first axis.
 """
 
+import math
 from typing import Any
 
 import jax
@@ -72,7 +73,7 @@ ANY = """
     {x}[1:]                                       {x}[:-1]
     {x}[::2]                                      {x}[::-1]
     {x}[1::2]                                     {x}[..., :1]
-    {x}[-2:]                                      {x}[:2]
+    {x}[-3:]                                      {x}[:2]
     jnp.take({x}, {i} % {n}, {a})                 jnp.take({x}, {i}, {a}, mode="clip")
     jnp.take({x}, {i}, {a}, mode="fill", fill_value=0)
     {x}.at[{i} % {x}.shape[0]].set(0)             {x}.at[0].set({x}[-1])
@@ -177,7 +178,7 @@ TEMPLATES = {
 
 def conv(x: Any, width: int, stride: int, padding: Any) -> Any:
     """A convolution along the first axis."""
-    rows = x.reshape(x.shape[0], -1)[:, :1]
+    rows = x.reshape(x.shape[0], math.prod(x.shape[1:]))[:, :1]
     weights = jnp.sin(jnp.arange(1, 1 + 2 * width)).reshape(width, 1, 2).astype(x.dtype)
     return lax.conv_general_dilated(rows[None], weights, (stride,), padding, dimension_numbers=("NWC", "WIO", "NWC"))[0]
 
