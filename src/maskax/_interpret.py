@@ -82,11 +82,12 @@ class Context:
         return [jnp.broadcast_to(a, shape) if jnp.ndim(a) and jnp.shape(a) != shape else a for a in arrays]
 
     def tame(self, out: Any, *operands: Operand) -> Any:
-        """The result of choosing or placing elements, with finite padding.
+        """The result of these operands with finite padding.
 
         A nan or inf that the program writes down (`jnp.where(keep, x, -jnp.inf)`) may be chosen in the padding alone.
         """
-        return self.clean(out) if any(is_wild(x.value.pad) for x in operands) else out
+        wild = jnp.issubdtype(out.dtype, jnp.inexact) and any(is_wild(x.value.pad) for x in operands)
+        return self.clean(out) if wild else out
 
     def clean(self, out: Any, result: int = 0) -> Padded:
         """A result with 0 in its padding, for rules that leave copies of true elements there: one may be nan or inf."""

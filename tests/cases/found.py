@@ -52,6 +52,11 @@ def infinite_from_the_end(x):
     return [jax.lax.cummax(low, reverse=True), jax.lax.cummin(high, reverse=True)]
 
 
+def made_of_infinity(x):
+    inf = jnp.full(x.shape, jnp.inf)
+    return [jnp.where(x == 0, y, x) for y in (-inf, inf / x, inf**2, 3 * inf, jnp.arctan2(inf, x) * -inf)]
+
+
 @jax.custom_vjp
 def summed(x):
     return x.sum()
@@ -80,6 +85,7 @@ CASES = [
     Case("found: nothing left by a mask of the user's", nothing_left, [Arg("n", -2, -1), Arg("", 0.5, 2.0)], zero=None),
     Case("found: infinite past a running minimum", lambda x: jax.lax.cummin(x, reverse=True).var(), ["n"], zero=None),
     Case("found: infinite beside running minima", lambda x: jax.lax.cummin(x, 1).var(), ["n, m"], zero=None),
+    Case("found: made of infinity", made_of_infinity, [POSITIVE]),
     Case("found: variance of nothing known, in half precision", lambda x: jnp.stack([x, x], 1).ravel().var(),
          ["n"], ("bfloat16",), zero=None),
 ]  # fmt: skip

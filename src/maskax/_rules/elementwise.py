@@ -67,7 +67,7 @@ _SAFE: dict[str, tuple[Any, ...]] = {
 def elementwise(ctx: Context, *operands: Operand, **_: Any) -> Any:
     """`f32[n], f32[n] -> f32[n]`: nothing to do; finite padding gives finite padding."""
     out = ctx.bind(*ctx.broadcast(operands))
-    return Padded(out, pad=operands[0].pad) if ctx.eqn.primitive.name in _KEEPS_PAD else out
+    return Padded(out, pad=operands[0].pad) if ctx.eqn.primitive.name in _KEEPS_PAD else ctx.tame(out, *operands)
 
 
 @rule("select_n", guarded=True)
@@ -86,7 +86,7 @@ def singular(ctx: Context, *operands: Operand, **_: Any) -> Any:
     """`log: f32[n] -> f32[n]`: the operand is 1 in the padding, so that value and slope are finite there."""
     values = _SAFE[ctx.eqn.primitive.name]
     arrays = [x.data if v is None else x.safe(v, ctx.out_shape) for x, v in zip(operands, values)]
-    return ctx.bind(*ctx.broadcast(arrays))
+    return ctx.tame(ctx.bind(*ctx.broadcast(arrays)), *(x for x, v in zip(operands, values) if v is None))
 
 
 @rule("div", guarded=True)
@@ -96,6 +96,8 @@ def div(ctx: Context, x: Operand, y: Operand, **_: Any) -> Padded:
     out = ctx.bind(*ctx.broadcast([x.data, y.safe(1, ctx.out_shape) if below is None else below]))
     # Only where the denominator cannot be 0 is 0 over it 0.
     filled = below is not None or (y.ragged and y.value.spread is None) or (y.shape == () and y.pad not in (None, 0))
+    if is_wild(x.value.pad):
+        return ctx.clean(out)
     zero = bool(x.ragged and filled) and known_equal(x.value.pad, 0)
     return Padded(out, pad=0 if zero else None, pad_axes=x.value.pad_axes if zero else None)
 
@@ -115,7 +117,7 @@ def exponential(ctx: Context, x: Operand, **_: Any) -> Padded:
 def integer_pow(ctx: Context, x: Operand, *, y: int, **_: Any) -> Any:
     """`f32[n] -> f32[n]`: a pole only for a negative exponent; 1 also keeps high powers from overflowing."""
     roomy = not jnp.issubdtype(x.dtype, jnp.floating) or float(jnp.finfo(x.dtype).max) > 1e30
-    return ctx.bind(x.data if 0 <= y <= (3 if roomy else 2) else x.safe(1))
+    return ctx.tame(ctx.bind(x.data), x) if 0 <= y <= (3 if roomy else 2) else ctx.bind(x.safe(1))
 
 
 @rule("convert_element_type")
